@@ -1,0 +1,1 @@
+"""Records, protocols, laws, rules and randomness: numpy and the standard library only."""

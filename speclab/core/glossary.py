@@ -1,0 +1,356 @@
+"""The numbers and the terms of the lab, defined once; tooltips, documents and lessons quote them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from speclab.core.protocols import LocalText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One reported number.
+
+    Attributes:
+        name: its name in code.
+        symbol: how papers write it; empty if they do not.
+        title: what a table calls it.
+        definition: what is counted or divided.
+        trap: what it is mistaken for; may be empty.
+    """
+
+    name: str
+    symbol: str = ""
+    title: LocalText
+    definition: LocalText
+    trap: LocalText = LocalText("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One word of the field.
+
+    Attributes:
+        name: key.
+        word: how it is written.
+        meaning: one sentence.
+    """
+
+    name: str
+    word: LocalText
+    meaning: LocalText
+
+
+_NUMBERS = (
+    Number(
+        name="num_rounds",
+        symbol="R",
+        title=LocalText("rounds", "轮数"),
+        definition=LocalText(
+            "Target passes after prefill. Prefill itself emits nothing.",
+            "预填充之后目标模型的前向次数；预填充本身不产生词元。",
+        ),
+    ),
+    Number(
+        name="num_drafting_rounds",
+        title=LocalText("drafting rounds", "有草稿的轮数"),
+        definition=LocalText(
+            "Rounds with at least one drafted token.", "至少起草了一个词元的轮数。"
+        ),
+        trap=LocalText(
+            "This is vLLM's num_drafts; the length it reports ignores the other rounds.",
+            "这就是 vLLM 的 num_drafts；它报告的长度不含其余轮次。",
+        ),
+    ),
+    Number(
+        name="acceptance_rate",
+        symbol="α",
+        title=LocalText("acceptance rate", "接受率"),
+        definition=LocalText(
+            "Positions accepted divided by positions tested; for chains with a per-position "
+            "rule only.",
+            "被接受的位置数除以被检验的位置数；只对链式草稿和逐位置规则有定义。",
+        ),
+        trap=LocalText(
+            "Bonus positions are never tested, so it reads a little below the mean overlap.",
+            "奖励位置从不检验，所以它比平均重叠略低。",
+        ),
+    ),
+    Number(
+        name="mean_overlap",
+        symbol="E[β]",
+        title=LocalText("mean overlap", "平均重叠"),
+        definition=LocalText(
+            "Mean of sum min(p, q) over the tested positions; Leviathan's alpha.",
+            "被检验位置上 Σ min(p, q) 的平均值；即 Leviathan 论文中的 α。",
+        ),
+        trap=LocalText(
+            "A one-hot draft gives p(x); match-and-emit gives the sum of p·q.",
+            "独热草稿时它等于 p(x)；匹配规则下它等于 Σ p·q。",
+        ),
+    ),
+    Number(
+        name="drafted_acceptance_rate",
+        title=LocalText("accepted per drafted", "草稿采纳率"),
+        definition=LocalText(
+            "Accepted tokens divided by drafted tokens.", "被接受的词元数除以起草的词元数。"
+        ),
+        trap=LocalText(
+            "vLLM calls this the draft acceptance rate. It counts drafted tokens that were "
+            "never tested, so it is lower than α.",
+            "vLLM 称它为 draft acceptance rate；分母含未被检验的草稿，所以低于 α。",
+        ),
+    ),
+    Number(
+        name="acceptance_rate_per_position",
+        title=LocalText("acceptance by position", "各位置接受率"),
+        definition=LocalText(
+            "Share of drafting rounds that accepted position i (cumulative), and the share given "
+            "that position i - 1 was accepted (conditional).",
+            "接受了第 i 个位置的轮次所占比例（累计），以及在第 i - 1 个已被接受时的比例（条件）。",
+        ),
+        trap=LocalText(
+            "The cumulative one is vLLM's, the conditional one is EAGLE's n-alpha; "
+            "with correlated text the conditional one can rise.",
+            "累计值是 vLLM 的口径，条件值是 EAGLE 的 n-alpha；文本前后相关时条件值可能上升。",
+        ),
+    ),
+    Number(
+        name="mean_accepted_tokens",
+        title=LocalText("accepted per round", "每轮接受数"),
+        definition=LocalText("Accepted tokens divided by rounds.", "被接受的词元数除以轮数。"),
+        trap=LocalText(
+            "gpt-fast's mean accepted: the extra token of each round is not in it.",
+            "即 gpt-fast 的 mean accepted：不含每轮额外的那个词元。",
+        ),
+    ),
+    Number(
+        name="block_efficiency",
+        symbol="τ",
+        title=LocalText("tokens per round", "每轮词元数"),
+        definition=LocalText(
+            "Tokens emitted divided by rounds, end-of-text and limits included.",
+            "产生的词元数除以轮数，文本结束和长度上限造成的截断也算在内。",
+        ),
+        trap=LocalText(
+            "Also called mean acceptance length. It is not 1 + accepted per round where a round "
+            "was cut short.",
+            "又称平均接受长度；若某轮被截断，它不等于 1 + 每轮接受数。",
+        ),
+    ),
+    Number(
+        name="cost_ratio",
+        symbol="c",
+        title=LocalText("cost ratio", "成本比"),
+        definition=LocalText(
+            "Seconds of one draft step divided by seconds of one target step.",
+            "草稿模型一步的秒数除以目标模型一步的秒数。",
+        ),
+        trap=LocalText(
+            "It is a ratio of times, not of parameter counts.", "它是时间之比，不是参数量之比。"
+        ),
+    ),
+    Number(
+        name="verify_cost",
+        symbol="v(n)",
+        title=LocalText("verify cost", "验证成本"),
+        definition=LocalText(
+            "Seconds of a target pass on n tokens divided by those on one token.",
+            "目标模型一次处理 n 个词元的秒数除以处理 1 个词元的秒数。",
+        ),
+        trap=LocalText(
+            "It is why gamma and the batch cannot grow for free.",
+            "它说明了 γ 和批大小为什么不能无代价地增大。",
+        ),
+    ),
+    Number(
+        name="ttft_s",
+        symbol="TTFT",
+        title=LocalText("time to first token", "首词元时间"),
+        definition=LocalText(
+            "Seconds until the first token, the draft's prefill included.",
+            "到第一个词元为止的秒数，含草稿模型的预填充。",
+        ),
+    ),
+    Number(
+        name="tpot_s",
+        symbol="TPOT",
+        title=LocalText("time per token", "每词元时间"),
+        definition=LocalText(
+            "(time of the last token - time of the first) / (N - 1).",
+            "（最后一个词元的时刻 - 第一个词元的时刻）/（N - 1）。",
+        ),
+        trap=LocalText(
+            "Tokens come in bursts, which flatters it: look at gaps and rounds too.",
+            "词元成批到达，会使它显得偏好：还要看间隔和轮次。",
+        ),
+    ),
+    Number(
+        name="walltime_speedup",
+        symbol="S",
+        title=LocalText("speedup", "加速比"),
+        definition=LocalText(
+            "Seconds per emitted token of plain decoding divided by those of the method, "
+            "same prompts.",
+            "在相同提示上，普通解码的每词元秒数除以该方法的每词元秒数。",
+        ),
+        trap=LocalText(
+            "Sampled runs differ in length: compare per token, over many prompts.",
+            "采样得到的文本长度不同：要按词元、在多个提示上比较。",
+        ),
+    ),
+)
+
+_TERMS = (
+    Term(
+        name="target",
+        word=LocalText("target model", "目标模型"),
+        meaning=LocalText(
+            "The model whose text we want; its law at a position is p.",
+            "我们想要其输出的模型；它在某个位置的分布记作 p。",
+        ),
+    ),
+    Term(
+        name="draft",
+        word=LocalText("draft", "草稿"),
+        meaning=LocalText(
+            "A cheap guess of the next tokens; the law it was drawn from is q.",
+            "对后续词元的廉价猜测；抽取它所用的分布记作 q。",
+        ),
+    ),
+    Term(
+        name="gamma",
+        word=LocalText("draft length γ", "草稿长度 γ"),
+        meaning=LocalText(
+            "How many tokens are drafted before the target looks at them.",
+            "目标模型检验之前起草多少个词元。",
+        ),
+    ),
+    Term(
+        name="round",
+        word=LocalText("round", "一轮"),
+        meaning=LocalText(
+            "Draft, one target pass over the whole draft, accept or reject, emit.",
+            "起草，目标模型一次性检验整段草稿，接受或拒绝，输出。",
+        ),
+    ),
+    Term(
+        name="acceptance",
+        word=LocalText("acceptance", "接受"),
+        meaning=LocalText(
+            "A drafted token x is kept with probability min(1, p(x)/q(x)).",
+            "草稿词元 x 以概率 min(1, p(x)/q(x)) 被保留。",
+        ),
+    ),
+    Term(
+        name="rejection",
+        word=LocalText("rejection", "拒绝"),
+        meaning=LocalText(
+            "The coin failed: this token and everything drafted after it are dropped.",
+            "没有通过检验：这个词元以及它之后的草稿全部丢弃。",
+        ),
+    ),
+    Term(
+        name="not_tested",
+        word=LocalText("not tested", "未检验"),
+        meaning=LocalText(
+            "Drafted after the first rejection of its round: no coin was flipped for it.",
+            "排在本轮第一个被拒绝的词元之后：没有为它掷过硬币。",
+        ),
+    ),
+    Term(
+        name="correction",
+        word=LocalText("correction", "修正"),
+        meaning=LocalText(
+            "After a rejection one token is drawn from the residual instead.",
+            "拒绝之后，改从残差分布中抽取一个词元。",
+        ),
+    ),
+    Term(
+        name="bonus",
+        word=LocalText("bonus token", "奖励词元"),
+        meaning=LocalText(
+            "If the whole draft is accepted, the same target pass gives one more token.",
+            "草稿全部被接受时，同一次目标前向还能多给出一个词元。",
+        ),
+    ),
+    Term(
+        name="residual",
+        word=LocalText("residual", "残差分布"),
+        meaning=LocalText(
+            "max(0, p - q), scaled to sum to 1: what the draft proposes too rarely.",
+            "max(0, p - q) 归一化后的分布：草稿模型给得不够的那部分概率。",
+        ),
+    ),
+    Term(
+        name="overlap",
+        word=LocalText("overlap", "重叠"),
+        meaning=LocalText(
+            "Sum of min(p, q), equal to 1 - TV(p, q): the chance that a draft is accepted.",
+            "Σ min(p, q)，等于 1 - TV(p, q)：一个草稿词元被接受的概率。",
+        ),
+    ),
+    Term(
+        name="uniform",
+        word=LocalText("u", "u"),
+        meaning=LocalText(
+            "The random number of one coin: the token is accepted exactly if u < min(1, p/q).",
+            "一次掷币所用的随机数：当且仅当 u < min(1, p/q) 时接受。",
+        ),
+    ),
+    Term(
+        name="lossless",
+        word=LocalText("lossless", "无损"),
+        meaning=LocalText(
+            "The text follows exactly the law the target alone would give it.",
+            "输出文本的分布与单独使用目标模型时完全相同。",
+        ),
+    ),
+    Term(
+        name="prefill",
+        word=LocalText("prefill", "预填充"),
+        meaning=LocalText(
+            "The first pass over the prompt; it fills the cache and emits nothing.",
+            "对提示的第一次前向：填充缓存，不产生词元。",
+        ),
+    ),
+    Term(
+        name="kv_cache",
+        word=LocalText("KV cache", "KV 缓存"),
+        meaning=LocalText(
+            "Keys and values of the tokens seen so far; rejected drafts are rolled back from it.",
+            "已处理词元的键和值；被拒绝的草稿要从中回滚。",
+        ),
+    ),
+    Term(
+        name="counted",
+        word=LocalText("counted", "计数"),
+        meaning=LocalText("Counted in the trace: exact.", "直接从记录中数出来的：精确。"),
+    ),
+    Term(
+        name="measured",
+        word=LocalText("measured", "实测"),
+        meaning=LocalText(
+            "Measured with a clock on the machine that ran it: it will differ elsewhere.",
+            "在运行它的机器上用时钟量出来的：换一台机器会不同。",
+        ),
+    ),
+    Term(
+        name="modelled",
+        word=LocalText("modelled", "模型估计"),
+        meaning=LocalText(
+            "Computed from a formula with stated assumptions, not observed.",
+            "由公式在给定假设下算出，并非观测所得。",
+        ),
+    ),
+)
+
+NUMBERS: dict[str, Number] = {number.name: number for number in _NUMBERS}
+"""Every reported number by its name in code."""
+TERMS: dict[str, Term] = {term.name: term for term in _TERMS}
+"""Every term by key."""
+
+
+def number_named(name: str) -> Number | None:
+    """Return the entry of a number; `name[3]` finds `name`; None if it is not defined."""
+    return NUMBERS.get(name.partition("[")[0])

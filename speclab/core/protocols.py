@@ -1,0 +1,307 @@
+"""What methods, rules and model sessions promise each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from speclab.core.errors import BadInput
+from speclab.core.laws import Law, Row, Sampling
+from speclab.core.randomness import Randomness
+from speclab.core.records import Evidence, Verdict
+from speclab.core.rows import TargetRows
+from speclab.core.trees import EMPTY_TREE, TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class LocalText:
+    """The same words in English and in simplified Chinese."""
+
+    en: str
+    zh: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """One parameter of a method, as sliders and the command line show it."""
+
+    name: str
+    symbol: str
+    kind: Literal["int", "float", "optional_float", "bool"]
+    default: float | int | bool | None
+    low: float
+    high: float
+    step: float
+    unit: str = ""
+    help: LocalText
+
+    def check(self, value: object) -> None:
+        """Check a value.
+
+        Raises:
+            BadInput: naming the parameter, the value and the range.
+        """
+        if self.kind == "bool":
+            fine = isinstance(value, bool)
+        elif value is None:
+            fine = self.kind == "optional_float"
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            fine = False
+        else:
+            whole = self.kind != "int" or value == int(value)
+            fine = whole and self.low <= value <= self.high
+        if not fine:
+            wanted = "a whole number" if self.kind == "int" else "a number"
+            raise BadInput(
+                f"{self.name} must be {wanted} between {self.low:g} and {self.high:g}, "
+                f"not {value!r}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCard:
+    """What a method is, for people and for compatibility checks.
+
+    Attributes:
+        lossless_with: names of the rules that keep the target law with this method.
+        needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask", ...
+        provides: what its proposals are: "chain" or "tree", "sampled", "deterministic", ...
+    """
+
+    name: str
+    title: LocalText
+    one_liner: LocalText
+    paper: str
+    paper_url: str
+    lossless_with: tuple[str, ...] = ("token", "one-hot", "match")
+    needs: frozenset[str] = frozenset()
+    provides: frozenset[str] = frozenset()
+    params: tuple[Param, ...] = ()
+    colour_token: str = "method-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a method drafts in one round.
+
+    Attributes:
+        tree: drafted tokens; empty for plain decoding.
+        draft_probs: per node the law [vocab] it was drawn from, given its ancestors and its
+            earlier siblings; None for a node chosen deterministically.
+        raw_draft: per node the draft's law before processing, made on demand (for figures only).
+        passengers: a second tree evaluated in the same target pass and never emitted.
+        num_draft_forwards: draft model passes spent.
+        evidence: what a learner should see.
+    """
+
+    tree: TokenTree = EMPTY_TREE
+    draft_probs: tuple[Law | None, ...] = ()
+    raw_draft: tuple[Callable[[], Law] | None, ...] = ()
+    passengers: TokenTree = EMPTY_TREE
+    num_draft_forwards: int = 0
+    evidence: tuple[Evidence, ...] = ()
+
+
+NO_PROPOSAL = Proposal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How much a method may draft now.
+
+    Attributes:
+        context: committed tokens, prompt included; do not modify.
+        max_depth: longest path that can still be emitted, >= 0.
+        max_nodes: most nodes the target will take in one pass.
+    """
+
+    context: Sequence[int]
+    max_depth: int
+    max_nodes: int
+
+    @property
+    def position(self) -> int:
+        """Absolute position of the next token."""
+        return len(self.context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What the target pass showed; independent of what is recorded.
+
+    Attributes:
+        proposal: what was drafted.
+        verdict: what the rule decided.
+        emitted: accepted tokens and the next token.
+        features: per tap [accepted+1, hidden]: the pending token, then the accepted path.
+        row: target row after node i (-1: after the pending token).
+        passenger_row: target row after passenger j.
+    """
+
+    proposal: Proposal
+    verdict: Verdict
+    emitted: tuple[int, ...]
+    features: Mapping[str, NDArray] = field(default_factory=dict)
+    row: Callable[[int], Row]
+    passenger_row: Callable[[int], Row]
+
+
+class Scores(Protocol):
+    """The result of one target pass over the pending token, a tree and its passengers."""
+
+    def row(self, index: int) -> Row:
+        """Row 0 follows the pending token, row 1 + i follows node i."""
+
+    def passenger_row(self, index: int) -> Row:
+        """Row after passenger `index`."""
+
+    def features(self, path: Sequence[int]) -> Mapping[str, NDArray]:
+        """Features per tap [len(path)+1, hidden] of the pending token and the nodes of `path`."""
+
+
+class Session(Protocol):
+    """One request's state of one model.
+
+    At a round boundary of the target the cache holds every token but the last (the pending one).
+    A draft's cache may lag further; `score` first feeds what is missing.
+    """
+
+    tokens: list[int]
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+
+    @property
+    def cache_length(self) -> int:
+        """Tokens whose keys and values are cached (at a round boundary)."""
+
+    def score(self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE) -> Scores:
+        """Evaluate the tree in one pass; commits nothing."""
+
+    def commit(self, path: Sequence[int], next_token: int) -> None:
+        """Keep the nodes of `path` (of the tree last scored) and append `next_token`."""
+
+    def rollback(self, length: int) -> None:
+        """Forget every token from position `length` on."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append tokens without evaluating them yet."""
+
+    def close(self) -> None:
+        """Release what the session holds."""
+
+
+class ModelHandle(Protocol):
+    """A model that can open sessions.
+
+    Attributes:
+        name: as shown to people.
+        vocab_size: width of its rows, in the target's token ids.
+        max_context: most tokens it can attend to.
+        provides: of {"tree_mask", "hidden", "rollback", "early_exit", "mtp", ...}.
+    """
+
+    name: str
+    vocab_size: int
+    max_context: int
+    provides: frozenset[str]
+
+    def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> Session:
+        """Prefill all but the last prompt token and return the session."""
+
+
+class Clock(Protocol):
+    """Seconds, from a real or a scripted clock."""
+
+    def now(self) -> float:
+        """Seconds since some fixed moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftKit:
+    """Everything a method may start from.
+
+    Attributes:
+        prompt: prompt token ids.
+        sampling: the request's sampling (the target's).
+        eos_ids: ids that end the text.
+        vocab_size: width of the target's rows.
+        drafts: draft models, best first.
+        target: the target's session, for methods that share its layers or cache; read only.
+        prefill_features: per tap in `card.needs`, the prompt's features [len(prompt)-1, hidden].
+        heads: trained heads by name.
+        clock: where the method may read time from.
+    """
+
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    eos_ids: frozenset[int] = frozenset()
+    vocab_size: int
+    drafts: tuple[ModelHandle, ...] = ()
+    target: Session | None = None
+    prefill_features: Mapping[str, NDArray] = field(default_factory=dict)
+    heads: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock | None = None
+
+
+class DraftRun(Protocol):
+    """All the state of one request of one method."""
+
+    def propose(self, room: Room, rng: Randomness) -> Proposal:
+        """Draft within `room`; random only through `rng`."""
+
+    def observe(self, feedback: Feedback) -> None:
+        """Learn what the target pass decided; called once after every `propose`."""
+
+    def state_key(self) -> Hashable | None:
+        """Return a key equal for runs that will behave alike after equal text; None: never."""
+
+    def close(self) -> None:
+        """Release everything; called on every way out, cancel included."""
+
+
+class Method(Protocol):
+    """A frozen dataclass whose fields are its parameters; shareable between requests."""
+
+    @property
+    def card(self) -> MethodCard:
+        """What the method is."""
+
+    @property
+    def taps(self) -> tuple[str, ...]:
+        """Names of the target features it wants."""
+
+    def start(self, kit: DraftKit) -> DraftRun:
+        """Begin one request."""
+
+
+VerifyFunction = Callable[[TargetRows, Proposal, Randomness, int], Verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRule:
+    """A way to judge a proposal.
+
+    Attributes:
+        name: fixed public name.
+        title: as shown to people.
+        one_liner: what it does, in a sentence.
+        lossless: whether the output law is the target's.
+        why_not: if not, why.
+        needs: what proposals must be: "chain", "sampled", "iid_siblings", ...
+        source: paper and equation.
+        verify: (rows, proposal, rng, position of the next token) -> Verdict.
+    """
+
+    name: str
+    title: LocalText
+    one_liner: LocalText
+    lossless: bool
+    why_not: str = ""
+    needs: frozenset[str] = frozenset()
+    source: str
+    verify: VerifyFunction

@@ -1,0 +1,56 @@
+"""The target's laws at the nodes of a draft tree, processed only when asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from speclab.core.laws import Law, Row, Sampling
+from speclab.core.trees import TokenTree
+
+
+class TargetRows:
+    """Lazily processed target laws: `rows[0]` follows the pending token, `rows[1+i]` node i.
+
+    Args:
+        row: returns the unprocessed row of an index.
+        sampling: the request's settings.
+        tree: the tree that was scored.
+        generated: tokens generated before this round, counted; penalties of node i see these and
+            the tokens on node i's own path.
+    """
+
+    __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree")
+
+    def __init__(
+        self,
+        row: Callable[[int], Row],
+        sampling: Sampling,
+        tree: TokenTree,
+        generated: Counter[int] | None = None,
+    ) -> None:
+        self._row, self._sampling, self._tree = row, sampling, tree
+        self._generated = generated
+        self._laws: dict[int, Law] = {}
+
+    def __getitem__(self, index: int) -> Law:
+        law = self._laws.get(index)
+        if law is None:
+            law = self._laws[index] = self._row(index).law(self._sampling, self.counts(index))
+        return law
+
+    def counts(self, index: int) -> Counter[int] | None:
+        """Tokens generated before row `index`, counted; None when no penalty looks at them."""
+        if not self._sampling.penalised:
+            return None
+        counts = Counter(self._generated)
+        counts.update(self._tree.path_tokens(index - 1))
+        return counts
+
+    def raw(self, index: int) -> Law:
+        """The target's law before processing [vocab]."""
+        return self._row(index).raw()
+
+    def row(self, index: int) -> Row:
+        """The unprocessed row."""
+        return self._row(index)

@@ -1,0 +1,139 @@
+"""Rejection rules: accept with probability p/q, else draw from what is left of p."""
+
+from __future__ import annotations
+
+from speclab.core.errors import NumericalFault
+from speclab.core.laws import Law, residual
+from speclab.core.protocols import LocalText, Proposal, VerifyRule
+from speclab.core.randomness import Randomness
+from speclab.core.records import CoinFlip, Outcome, Verdict
+from speclab.core.rows import TargetRows
+from speclab.core.trees import PENDING
+
+
+def without(p: Law, token: int) -> Law:
+    """Return p with `token` zeroed and renormalised: the residual of a one-hot draft."""
+    if token >= len(p):
+        return p
+    rest = p.copy()
+    rest[token] = 0.0
+    total = rest.sum()
+    return rest / total if total > 0.0 else p
+
+
+def accept_probability(target_prob: float, draft_prob: float) -> float:
+    """Return min(1, p/q); 0 where q is 0, since such a token cannot have been drawn.
+
+    Raises:
+        NumericalFault: if either is NaN.
+    """
+    if not (target_prob >= 0.0 and draft_prob >= 0.0):
+        raise NumericalFault(f"p = {target_prob} and q = {draft_prob} are not probabilities.")
+    if draft_prob == 0.0:
+        return 0.0
+    return min(1.0, target_prob / draft_prob)
+
+
+def final_draw(
+    p: Law, tree_is_empty: bool, tested: bool, rng: Randomness, position: int
+) -> tuple[int, Outcome]:
+    """Draw the round's last token from p and name it.
+
+    Plain decoding draws with the noise of the position, so that any other method which spends the
+    same noise there emits the same token.
+    """
+    if tree_is_empty:
+        return rng.draw(p, at=("target", position)), "plain"
+    return rng.draw(p), "correction" if tested else "bonus"
+
+
+def _at(law: Law, token: int) -> float:
+    return float(law[token]) if token < len(law) else 0.0
+
+
+def _walk(
+    rows: TargetRows, proposal: Proposal, rng: Randomness, position: int, use_draft_law: bool
+) -> Verdict:
+    """Walk down the tree; at each node test the children in draft order."""
+    tree = proposal.tree
+    node, accepted, flips = PENDING, [], []
+    while True:
+        p = rows[node + 1]
+        children = tree.children(node)
+        for child in children:
+            token = tree.tokens[child]
+            q = proposal.draft_probs[child] if use_draft_law else None
+            target_prob, draft_prob = _at(p, token), 1.0 if q is None else _at(q, token)
+            accept_prob = accept_probability(target_prob, draft_prob)
+            flip = rng.flip(accept_prob)
+            flips.append(
+                CoinFlip(
+                    node=child,
+                    token=token,
+                    target_prob=target_prob,
+                    draft_prob=draft_prob,
+                    accept_prob=accept_prob,
+                    u=flip.u,
+                    accepted=flip.accepted,
+                )
+            )
+            if flip.accepted:
+                accepted.append(child)
+                node = child
+                break
+            p = without(p, token) if q is None else residual(p, q)
+        else:
+            token, outcome = final_draw(
+                p, not tree.tokens, bool(children), rng, position + len(accepted)
+            )
+            return Verdict(
+                accepted=tuple(accepted), next_token=token, outcome=outcome, flips=tuple(flips)
+            )
+
+
+def verify_token(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
+    """Accept x with probability min(1, p(x)/q(x)); after a rejection p becomes the residual.
+
+    Siblings are tested in draft order against the residual of those before them; a node whose law
+    is None counts as one-hot. Example: p = (.5, .5), q = (.9, .1), x = 0: accepted with
+    probability 5/9, and the correction is then token 1 with certainty.
+
+    **Source:** Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2;
+    siblings: SpecInfer 2305.09781, algorithm 2.
+    """
+    return _walk(rows, proposal, rng, position, use_draft_law=True)
+
+
+def verify_one_hot(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
+    """Accept x with probability p(x), else zero it and renormalise, however x was chosen.
+
+    Example: p = (.2, .5, .3), x = 0: accepted 20 % of the time, else the law is (0, .625, .375).
+
+    **Source:** Leviathan et al. 2211.17192 with a one-hot q.
+    """
+    return _walk(rows, proposal, rng, position, use_draft_law=False)
+
+
+TOKEN = VerifyRule(
+    name="token",
+    title=LocalText("Token by token (ratio test)", "逐词元（比值检验）"),
+    one_liner=LocalText(
+        "Accept with probability min(1, p/q); after a rejection draw from the residual.",
+        "以概率 min(1, p/q) 接受；拒绝后从残差分布采样。",
+    ),
+    lossless=True,
+    source="Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2",
+    verify=verify_token,
+)
+
+ONE_HOT = VerifyRule(
+    name="one-hot",
+    title=LocalText("One-hot (accept with p)", "独热（以 p 接受）"),
+    one_liner=LocalText(
+        "Accept with probability p(x), whatever the draft thought; else drop x and renormalise.",
+        "不看草稿概率，以概率 p(x) 接受；否则去掉 x 并重新归一化。",
+    ),
+    lossless=True,
+    source="Leviathan et al. 2211.17192 with a one-hot q",
+    verify=verify_one_hot,
+)

@@ -1,0 +1,176 @@
+"""From a round's outcome to its record: counts only, or with the laws a learner looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from speclab.core.laws import Law, one_hot, overlap, residual
+from speclab.core.records import CoinFlip, Round, Slice, StopReason
+from speclab.core.rules.rejection import without
+from speclab.core.trees import PENDING
+
+if TYPE_CHECKING:
+    from speclab.engine.loop import RoundOutcome
+
+SLICE_TOKENS = 24
+NEAR_TIE_GAP = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 0.13, "float16": 0.02}
+"""Difference of the two largest logits below which another kernel may pick the other token."""
+
+
+def record_counts(
+    index: int,
+    context_length: int,
+    outcome: RoundOutcome,
+    emitted: tuple[int, ...],
+    stop_reason: StopReason | None,
+) -> Round:
+    """Record a round without laws: for timed runs and statistics."""
+    return _record(index, context_length, outcome, emitted, stop_reason, (), False)
+
+
+class LawRecorder:
+    """Records a round with its slices.
+
+    Args:
+        dtype: of the target, for the near-tie test.
+        greedy: whether near ties matter.
+    """
+
+    def __init__(self, dtype: str = "float32", greedy: bool = False) -> None:
+        self._gap = NEAR_TIE_GAP.get(dtype, 1e-4)
+        self._greedy = greedy
+
+    def __call__(
+        self,
+        index: int,
+        context_length: int,
+        outcome: RoundOutcome,
+        emitted: tuple[int, ...],
+        stop_reason: StopReason | None,
+    ) -> Round:
+        """Return the full record of the round."""
+        near_tie = self._greedy and any(
+            outcome.rows.row(row).top_gap() < self._gap for row in outcome.row_path
+        )
+        slices = _slices(outcome, context_length)
+        return _record(index, context_length, outcome, emitted, stop_reason, slices, bool(near_tie))
+
+
+def _record(
+    index: int,
+    context_length: int,
+    outcome: RoundOutcome,
+    emitted: tuple[int, ...],
+    stop_reason: StopReason | None,
+    slices: tuple[Slice, ...],
+    near_tie: bool,
+) -> Round:
+    proposal = outcome.proposal
+    return Round(
+        index=index,
+        context_length=context_length,
+        tree=proposal.tree,
+        sampled=tuple(law is not None for law in proposal.draft_probs),
+        num_draft_forwards=proposal.num_draft_forwards,
+        evidence=proposal.evidence,
+        verdict=outcome.verdict,
+        emitted=emitted,
+        timing=outcome.timing,
+        stop_reason=stop_reason,
+        near_tie=near_tie,
+        slices=slices,
+    )
+
+
+def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
+    """Return one slice per tested node, and one for a draw that followed no test."""
+    proposal, tree = outcome.proposal, outcome.proposal.tree
+    slices, current, law = [], None, None
+    for flip in outcome.verdict.flips:
+        parent = tree.parents[flip.node]
+        if parent != current or law is None:
+            current, law = parent, outcome.rows[parent + 1]
+        draft = _law_used(flip, proposal.draft_probs[flip.node])
+        raw_draft = proposal.raw_draft[flip.node] if proposal.raw_draft else None
+        slices.append(
+            cut_slice(
+                node=flip.node,
+                position=context_length + tree.depth(flip.node) - 1,
+                target=law,
+                draft=draft if draft is not None else one_hot(flip.token, len(law)),
+                raw_target=outcome.rows.raw(parent + 1),
+                raw_draft=raw_draft() if raw_draft is not None else None,
+                must_show=(flip.token, outcome.verdict.next_token),
+                deterministic=draft is None,
+            )
+        )
+        if flip.drawn_token is None and not flip.accepted:
+            law = without(law, flip.token) if draft is None else residual(law, draft)
+    if outcome.verdict.outcome != "correction":
+        accepted = outcome.verdict.accepted
+        row = 1 + (accepted[-1] if accepted else PENDING)
+        slices.append(
+            cut_slice(
+                node=None,
+                position=context_length + len(accepted),
+                target=outcome.rows[row],
+                draft=None,
+                raw_target=outcome.rows.raw(row),
+                raw_draft=None,
+                must_show=(outcome.verdict.next_token,),
+                deterministic=False,
+            )
+        )
+    return tuple(slices)
+
+
+def _law_used(flip: CoinFlip, draft: Law | None) -> Law | None:
+    """Return the draft law that the rule put into its ratio; None if it took it as one-hot."""
+    if draft is None or flip.drawn_token is not None or flip.token >= len(draft):
+        return None
+    return draft if flip.draft_prob == draft[flip.token] else None
+
+
+def cut_slice(
+    *,
+    node: int | None,
+    position: int,
+    target: Law,
+    draft: Law | None,
+    raw_target: Law,
+    raw_draft: Law | None,
+    must_show: Sequence[int],
+    deterministic: bool,
+) -> Slice:
+    """Cut laws [vocab] to the tokens that matter and round them to five digits."""
+    weight = target if draft is None else np.maximum(target, draft[: len(target)])
+    size = min(SLICE_TOKENS, len(weight))
+    top = np.argpartition(-weight, size - 1)[:size]
+    top = top[np.argsort(-weight[top], kind="stable")]
+    chosen = [int(token) for token in top if weight[token] > 0.0 or raw_target[token] > 1e-4]
+    chosen += [token for token in must_show if token not in chosen and token < len(weight)]
+
+    def pick(law: Law | None) -> tuple[float, ...]:
+        if law is None:
+            return ()
+        return tuple(float(f"{law[token]:.5g}") for token in chosen)
+
+    def rest(law: Law) -> float:
+        return float(f"{max(0.0, law.sum() - law[chosen].sum()):.5g}")
+
+    return Slice(
+        node=node,
+        position=position,
+        tokens=tuple(chosen),
+        target=pick(target),
+        draft=pick(draft),
+        raw_target=pick(raw_target),
+        raw_draft=pick(raw_draft),
+        overlap=0.0 if draft is None else float(f"{overlap(target, draft):.8g}"),
+        rest_target=rest(target),
+        rest_draft=0.0 if draft is None else rest(draft),
+        deterministic=deterministic,
+    )

@@ -1,0 +1,37 @@
+"""The explicit table of methods, in teaching order. Names are a public interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from speclab.core.errors import BadInput
+from speclab.core.protocols import Method
+from speclab.methods.autoregressive import Autoregressive
+from speclab.methods.draft_model import DraftModel
+from speclab.methods.prompt_lookup import PromptLookup
+
+METHODS: dict[str, type[Method]] = {
+    method.card.name: method for method in (Autoregressive, DraftModel, PromptLookup)
+}
+
+
+def make_method(name: str, params: dict[str, Any] | None = None) -> Method:
+    """Return the method `name` with its parameters checked.
+
+    Args:
+        name: a key of METHODS.
+        params: values by parameter name; the rest keep their defaults.
+
+    Raises:
+        BadInput: for an unknown method or parameter, or a value out of range.
+    """
+    if name not in METHODS:
+        raise BadInput(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
+    kind = METHODS[name]
+    known = {param.name: param for param in kind.card.params}
+    for key, value in (params or {}).items():
+        if key not in known:
+            options = ", ".join(known) or "none"
+            raise BadInput(f"{name} has no parameter {key!r}.", f"Its parameters: {options}.")
+        known[key].check(value)
+    return kind(**(params or {}))

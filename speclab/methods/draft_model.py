@@ -1,0 +1,214 @@
+"""Speculative sampling with a separate draft model that proposes a chain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from speclab.core.errors import UnsupportedModel
+from speclab.core.laws import Law, Row, Sampling
+from speclab.core.protocols import (
+    NO_PROPOSAL,
+    DraftKit,
+    Feedback,
+    LocalText,
+    MethodCard,
+    ModelHandle,
+    Param,
+    Proposal,
+    Room,
+    Session,
+)
+from speclab.core.randomness import Randomness
+from speclab.core.records import Evidence
+from speclab.core.trees import TokenTree
+
+
+class DraftModelRun:
+    """One request's draft session.
+
+    Args:
+        draft: the draft model.
+        kit: the request.
+        sampling: how the draft's logits become q.
+        gamma: most tokens per round.
+        min_confidence: stop after a token whose q is below it (the token is kept).
+    """
+
+    def __init__(
+        self,
+        draft: ModelHandle,
+        kit: DraftKit,
+        sampling: Sampling,
+        gamma: int,
+        min_confidence: float,
+    ) -> None:
+        self._sampling, self._gamma, self._eos = sampling, gamma, kit.eos_ids
+        self._min_confidence = min_confidence
+        self._prompt_length = len(kit.prompt)
+        self._max_context = draft.max_context
+        fits = len(kit.prompt) < draft.max_context
+        self.session: Session | None = draft.open(kit.prompt) if fits else None
+
+    def propose(self, room: Room, rng: Randomness) -> Proposal:
+        """Draw up to gamma tokens, each from the draft's law given those before it.
+
+        **Source:** Leviathan et al. 2211.17192, algorithm 1, lines 1-4.
+        """
+        session = self.session
+        if session is None:
+            return NO_PROPOSAL
+        start = session.length
+        depth = min(self._gamma, room.max_depth, room.max_nodes, self._max_context - start)
+        if depth <= 0:
+            return NO_PROPOSAL
+        tokens: list[int] = []
+        laws: list[Law | None] = []
+        raw: list[Callable[[], Law]] = []
+        stopped = False
+        for _ in range(depth):
+            row = session.score().row(0)
+            law = row.law(self._sampling, self._counts(tokens, room))
+            token = rng.draw(law) if not self._sampling.greedy else int(law.argmax())
+            tokens.append(token)
+            laws.append(None if self._sampling.greedy else law)
+            raw.append(row.raw)
+            session.commit((), token)
+            stopped = self._stops(token, law, row)
+            if stopped:
+                break
+        early = (Evidence(kind="stopped_early", node=len(tokens) - 1),) if stopped else ()
+        return Proposal(
+            tree=TokenTree.chain(tokens),
+            draft_probs=tuple(laws),
+            raw_draft=tuple(raw),
+            num_draft_forwards=len(tokens),
+            evidence=early,
+        )
+
+    def _counts(self, drafted: list[int], room: Room) -> Counter[int] | None:
+        if not self._sampling.penalised:
+            return None
+        counts = Counter(room.context[self._prompt_length :])
+        counts.update(drafted)
+        return counts
+
+    def _stops(self, token: int, law: Law, row: Row) -> bool:
+        if token in self._eos:
+            return True
+        if self._min_confidence <= 0.0:
+            return False
+        confidence = row.raw()[token] if self._sampling.greedy else law[token]
+        return bool(confidence < self._min_confidence)
+
+    def observe(self, feedback: Feedback) -> None:
+        """Roll back to the accepted tokens and append the next one."""
+        session = self.session
+        if session is None:
+            return
+        surplus = len(feedback.proposal.tree) - len(feedback.verdict.accepted)
+        if surplus:
+            session.rollback(session.length - surplus)
+        session.extend([feedback.verdict.next_token])
+        if session.length >= self._max_context:
+            self.close()
+
+    def state_key(self) -> Hashable | None:
+        """The session is a function of the text."""
+        return ()
+
+    def close(self) -> None:
+        """Release the draft's cache."""
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftModel:
+    """A small model drafts `num_speculative_tokens`, the target judges them in one pass.
+
+    Attributes:
+        num_speculative_tokens: gamma.
+        draft_temperature: the draft's own temperature; None: the target's; 0: greedy draft.
+        min_confidence: stop drafting after a token with q below this; 0: never.
+    """
+
+    num_speculative_tokens: int = 4
+    draft_temperature: float | None = None
+    min_confidence: float = 0.0
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="draft-model",
+        title=LocalText("Draft model (speculative sampling)", "草稿模型（推测采样）"),
+        one_liner=LocalText(
+            "A small model drafts a few tokens; the target checks them all in one pass.",
+            "小模型先起草几个词元，目标模型一次前向全部验证。",
+        ),
+        paper="Leviathan, Kalman, Matias 2023; Chen et al. 2023",
+        paper_url="https://arxiv.org/abs/2211.17192",
+        needs=frozenset({"draft_model"}),
+        provides=frozenset({"chain", "sampled"}),
+        params=(
+            Param(
+                name="num_speculative_tokens",
+                symbol="γ",
+                kind="int",
+                default=4,
+                low=1,
+                high=16,
+                step=1,
+                unit="tokens",
+                help=LocalText("How many tokens are drafted per round.", "每轮起草多少个词元。"),
+            ),
+            Param(
+                name="draft_temperature",
+                symbol="T_q",
+                kind="optional_float",
+                default=None,
+                low=0.0,
+                high=2.0,
+                step=0.05,
+                help=LocalText(
+                    "The draft's own temperature; empty: the target's; 0: greedy draft.",
+                    "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
+                ),
+            ),
+            Param(
+                name="min_confidence",
+                symbol="q_min",
+                kind="float",
+                default=0.0,
+                low=0.0,
+                high=0.95,
+                step=0.05,
+                help=LocalText(
+                    "Stop drafting after a token whose q is below this (it is kept, so the law "
+                    "stays exact).",
+                    "若某词元的 q 低于此值，则保留它并停止起草（因此分布仍然精确）。",
+                ),
+            ),
+        ),
+        colour_token="method-1",
+    )
+    taps: ClassVar[tuple[str, ...]] = ()
+
+    def start(self, kit: DraftKit) -> DraftModelRun:
+        """Open the draft's session (its prefill).
+
+        Raises:
+            UnsupportedModel: if the pair has no draft model.
+        """
+        if not kit.drafts:
+            raise UnsupportedModel(
+                "The method draft-model needs a draft model, and this pair has none.",
+                "Choose another pair, or a method such as prompt-lookup.",
+            )
+        sampling = kit.sampling
+        if self.draft_temperature is not None:
+            sampling = replace(sampling, temperature=self.draft_temperature)
+        return DraftModelRun(
+            kit.drafts[0], kit, sampling, self.num_speculative_tokens, self.min_confidence
+        )

@@ -1,0 +1,1 @@
+"""Sessions over Hugging Face models and toy tables, and where weights come from."""

@@ -1,0 +1,361 @@
+"""Sessions over Hugging Face causal language models: KV cache, tree attention, rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import DynamicCache
+
+from speclab.core.errors import BadInput, UnsupportedModel
+from speclab.core.laws import Row
+from speclab.core.trees import EMPTY_TREE, TokenTree
+
+RECURRENT_LAYERS = ("linear", "mamba", "recurrent", "conv", "ssm", "rwkv")
+
+
+@dataclass(frozen=True, slots=True)
+class VocabMap:
+    """Maps a model's own token ids to the target's.
+
+    Attributes:
+        to_target: target id of each own id [own vocab]; -1 for ids that are never proposed.
+        to_own: own id of each target id [target vocab].
+    """
+
+    to_target: NDArray[np.int64]
+    to_own: NDArray[np.int64]
+
+    @classmethod
+    def build(cls, to_target: NDArray, target_vocab: int, unknown: int) -> VocabMap:
+        """Invert `to_target`; target ids without an own id become `unknown`."""
+        to_target = np.asarray(to_target, dtype=np.int64)
+        to_own = np.full(target_vocab, unknown, dtype=np.int64)
+        known = np.flatnonzero(to_target >= 0)
+        to_own[to_target[known]] = known
+        return cls(to_target, to_own)
+
+
+def context_limit(config: Any) -> int:
+    """Return the longest sequence a session can hold exactly, in tokens.
+
+    A sliding window bounds it: up to the window, sliding and full attention are the same law, and
+    the cache can be rolled back.
+    """
+    limit = int(getattr(config, "max_position_embeddings", 0) or 1_000_000)
+    window = getattr(config, "sliding_window", None)
+    types = getattr(config, "layer_types", None) or ()
+    uses_window = getattr(config, "use_sliding_window", True) and window
+    if types:
+        uses_window = window and any("sliding" in kind for kind in types)
+    return min(limit, int(window)) if uses_window else limit
+
+
+def refuse_recurrent(config: Any, name: str) -> None:
+    """Refuse models whose state cannot be rolled back.
+
+    Raises:
+        UnsupportedModel: naming the model and the layer kind.
+    """
+    kinds = [str(kind) for kind in getattr(config, "layer_types", None) or ()]
+    kinds.append(str(getattr(config, "model_type", "")))
+    for kind in kinds:
+        if any(word in kind.lower() for word in RECURRENT_LAYERS):
+            raise UnsupportedModel(
+                f"{name} has {kind!r} layers, whose state cannot be rolled back after a rejection.",
+                "Choose a model with attention layers only.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerHandle:
+    """A loaded causal LM.
+
+    Attributes:
+        model: the module, in eval mode.
+        vocab_size: width of the rows it hands out, in target token ids.
+        vocab_map: set when the model has token ids of its own.
+        source: where the weights came from, for provenance.
+    """
+
+    model: Any
+    name: str
+    vocab_size: int
+    vocab_map: VocabMap | None = None
+    source: str = ""
+    provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback"})
+    max_context: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        refuse_recurrent(self.model.config, self.name)
+        object.__setattr__(self, "max_context", context_limit(self.model.config))
+
+    @property
+    def dtype(self) -> str:
+        """Name of the weights' dtype."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.device
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of distinct parameters."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> TransformerSession:
+        """Prefill all but the last prompt token.
+
+        Raises:
+            BadInput: if the prompt is empty or longer than the context.
+        """
+        if not prompt:
+            raise BadInput("The prompt is empty.", "Type at least one character.")
+        if len(prompt) > self.max_context:
+            raise BadInput(
+                f"The prompt has {len(prompt)} tokens but {self.name} can attend to "
+                f"{self.max_context}.",
+                "Shorten the prompt.",
+            )
+        return TransformerSession(self, prompt, taps)
+
+    def own_ids(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the model's own ids [1, n] of target token ids."""
+        ids = np.asarray(tokens, dtype=np.int64)
+        if self.vocab_map is not None:
+            ids = self.vocab_map.to_own[ids]
+        else:
+            rows = self.model.get_input_embeddings().num_embeddings
+            ids = np.where(ids < rows, ids, 0)
+        return torch.from_numpy(ids)[None].to(self.device)
+
+    def target_logits(self, logits: torch.Tensor) -> NDArray:
+        """Return rows [n, vocab_size] in target ids; -inf where the model has no such id."""
+        if logits.dtype not in (torch.float32, torch.float64):
+            logits = logits.float()
+        rows = logits.cpu().numpy()
+        if self.vocab_map is not None:
+            known = self.vocab_map.to_target >= 0
+            wide = np.full((len(rows), self.vocab_size), -np.inf, dtype=rows.dtype)
+            wide[:, self.vocab_map.to_target[known]] = rows[:, known]
+            return wide
+        if rows.shape[1] < self.vocab_size:
+            wide = np.full((len(rows), self.vocab_size), -np.inf, dtype=rows.dtype)
+            wide[:, : rows.shape[1]] = rows
+            return wide
+        return rows[:, : self.vocab_size]
+
+    @torch.inference_mode()
+    def evaluate(self, sequences: Sequence[Sequence[int]], keep: Sequence[int]) -> list[list[Row]]:
+        """Return, per sequence, the rows after its last `keep` tokens; one padded batch, no cache.
+
+        Right padding under a causal mask leaves the rows before it untouched.
+        """
+        longest = max(len(sequence) for sequence in sequences)
+        padded = [list(sequence) + [0] * (longest - len(sequence)) for sequence in sequences]
+        ids = torch.cat([self.own_ids(sequence) for sequence in padded])
+        logits = self.model(input_ids=ids, use_cache=False).logits
+        out = []
+        for sequence, k, rows in zip(sequences, keep, logits, strict=True):
+            kept = self.target_logits(rows[len(sequence) - k : len(sequence)])
+            out.append([Row(row) for row in kept])
+        return out
+
+
+class TransformerScores:
+    """Rows and features of one pass; see `core.protocols.Scores`."""
+
+    def __init__(
+        self,
+        handle: TransformerHandle,
+        logits: torch.Tensor,
+        features: Mapping[str, torch.Tensor],
+        num_nodes: int,
+    ) -> None:
+        self._handle, self._num_nodes = handle, num_nodes
+        self._features = features
+        self.logits = logits
+        self._rows: list[Row] | None = None
+
+    def _all_rows(self) -> list[Row]:
+        if self._rows is None:
+            self._rows = [Row(row) for row in self._handle.target_logits(self.logits)]
+        return self._rows
+
+    def row(self, index: int) -> Row:
+        """Row 0 follows the pending token, row 1 + i follows node i."""
+        return self._all_rows()[index]
+
+    def passenger_row(self, index: int) -> Row:
+        """Row after passenger `index`."""
+        return self._all_rows()[1 + self._num_nodes + index]
+
+    def features(self, path: Sequence[int]) -> dict[str, NDArray]:
+        """Features per tap [len(path)+1, hidden]."""
+        rows = [0, *(1 + node for node in path)]
+        return {tap: values[rows].float().cpu().numpy() for tap, values in self._features.items()}
+
+
+class TransformerSession:
+    """One request's KV cache over a `TransformerHandle`.
+
+    Invariant at a round boundary: the cache holds `tokens[:cache_length]`, and for a target
+    `cache_length == length - 1`.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self, handle: TransformerHandle, prompt: Sequence[int], taps: Sequence[str]
+    ) -> None:
+        self.handle, self.tokens = handle, list(prompt)
+        self.num_forwards = 0
+        self.prefill_features: dict[str, NDArray] = {}
+        self._taps = tuple(taps)
+        self._cache = DynamicCache()
+        self._cached = 0
+        self._scored: TokenTree = EMPTY_TREE
+        self._extra = 0
+        if len(prompt) > 1:
+            output = self._forward(list(prompt[:-1]), None, None, keep=1)
+            self._cached = len(prompt) - 1
+            self.prefill_features = {
+                tap: values.float().cpu().numpy()
+                for tap, values in self._tapped(output, len(prompt) - 1).items()
+            }
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        return len(self.tokens)
+
+    @property
+    def cache_length(self) -> int:
+        """Committed tokens whose keys and values are cached."""
+        return self._cached
+
+    def _forward(
+        self, ids: list[int], mask: torch.Tensor | None, positions: list[int] | None, keep: int
+    ) -> Any:
+        self.num_forwards += 1
+        device = self.handle.device
+        return self.handle.model(
+            input_ids=self.handle.own_ids(ids),
+            attention_mask=mask,
+            position_ids=None if positions is None else torch.tensor([positions], device=device),
+            cache=self._cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            output_hidden_states=bool(self._taps),
+        )
+
+    def _tapped(self, output: Any, keep: int) -> dict[str, torch.Tensor]:
+        states = output.hidden_states
+        return {
+            tap: states[int(tap.removeprefix("hidden[").rstrip("]"))][0, -keep:]
+            for tap in self._taps
+        }
+
+    @torch.inference_mode()
+    def score(
+        self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE
+    ) -> TransformerScores:
+        """Evaluate what is not cached yet, then the tree, in one pass."""
+        self._drop_uncommitted()
+        lead = self.tokens[self._cached :]
+        extra = len(tree) + len(passengers)
+        if self.length + tree.max_depth > self.handle.max_context:
+            raise BadInput(
+                f"{self.length + tree.max_depth} tokens do not fit into the context of "
+                f"{self.handle.name} ({self.handle.max_context})."
+            )
+        mask = positions = None
+        if extra and not (tree.is_chain and not passengers.tokens):
+            mask, positions = self._tree_attention(len(lead), tree, passengers)
+        ids = [*lead, *tree.tokens, *passengers.tokens]
+        output = self._forward(ids, mask, positions, keep=1 + extra)
+        self._scored, self._extra = tree, extra
+        self._cached += len(lead)
+        features = self._tapped(output, 1 + extra)
+        return TransformerScores(self.handle, output.logits[0], features, len(tree))
+
+    def _tree_attention(
+        self, num_lead: int, tree: TokenTree, passengers: TokenTree
+    ) -> tuple[torch.Tensor, list[int]]:
+        """Return the mask bool[1, 1, lead+n+m, cached+lead+n+m] and the positions."""
+        n, m = len(tree), len(passengers)
+        width, start = num_lead + n + m, self._cached
+        mask = np.zeros((width, start + width), dtype=bool)
+        mask[:, : start + num_lead] = True
+        lead = np.tril(np.ones((num_lead, num_lead), dtype=bool))
+        mask[:num_lead, start : start + num_lead] = lead
+        for offset, part in ((num_lead, tree), (num_lead + n, passengers)):
+            block = part.ancestor_mask()[1:, 1:]
+            rows = slice(offset, offset + len(part))
+            mask[rows, start + offset : start + offset + len(part)] = block
+        last = self.length - 1
+        positions = [start + i for i in range(num_lead)]
+        positions += [last + depth for depth in tree.position_offsets]
+        positions += [last + depth for depth in passengers.position_offsets]
+        return torch.from_numpy(mask)[None, None].to(self.handle.device), positions
+
+    def commit(self, path: Sequence[int], next_token: int) -> None:
+        """Keep the nodes of `path` in the cache and append `next_token`."""
+        kept = [self._scored.tokens[node] for node in path]
+        if list(path) == list(range(len(path))):
+            self._crop(self._extra - len(path))
+        else:
+            self._gather(path)
+        self._cached += len(path)
+        self._extra, self._scored = 0, EMPTY_TREE
+        self.tokens += [*kept, next_token]
+
+    def _gather(self, path: Sequence[int]) -> None:
+        base = self._cached
+        index = torch.tensor([*range(base), *(base + node for node in path)])
+        for layer in self._cache.layers:
+            place = index.to(layer.keys.device)
+            layer.keys = layer.keys.index_select(-2, place)
+            layer.values = layer.values.index_select(-2, place)
+
+    def _crop(self, count: int) -> None:
+        if count > 0:
+            self._cache.crop(-count)
+
+    def _drop_uncommitted(self) -> None:
+        self._crop(self._extra)
+        self._extra, self._scored = 0, EMPTY_TREE
+
+    def rollback(self, length: int) -> None:
+        """Forget every token from position `length` on.
+
+        Raises:
+            BadInput: if `length` is not between 1 and the committed length.
+        """
+        if not 1 <= length <= self.length:
+            raise BadInput(f"Cannot roll back to {length} of {self.length} tokens.")
+        self._drop_uncommitted()
+        del self.tokens[length:]
+        surplus = self._cached - (length - 1)
+        if surplus > 0:
+            self._crop(surplus)
+            self._cached -= surplus
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append tokens; the next `score` feeds them."""
+        self._drop_uncommitted()
+        self.tokens += tokens
+
+    def cache_rows(self) -> int:
+        """Rows really held by the cache: for state checks."""
+        return self._cache.get_seq_length()
+
+    def close(self) -> None:
+        """Release the cache."""
+        self._cache = DynamicCache()
+        self._cached = 0

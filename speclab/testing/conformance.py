@@ -1,0 +1,239 @@
+"""Conformance kit: call these on your own method, rule or model; each raises AssertionError."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from speclab.core.errors import NumericalFault
+from speclab.core.laws import Row, Sampling
+from speclab.core.protocols import DraftKit, Method, ModelHandle, Proposal, Room, VerifyRule
+from speclab.core.randomness import Exhaustive, Scripted, Seeded
+from speclab.core.rows import TargetRows
+from speclab.core.trees import TokenTree
+from speclab.engine.loop import Decoding, Limits, check_well_formed
+from speclab.models.toy import FEATURE_TAP, ToyModel
+
+PROMPT = (0, 1, 0)
+KitMaker = Callable[[tuple[int, ...], Sampling], DraftKit]
+
+
+def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) -> DraftKit:
+    """Return a kit over two toy drafts and a toy target, features included."""
+    target = ToyModel.random(7).open(prompt)
+    return DraftKit(
+        prompt=prompt,
+        sampling=sampling or Sampling(),
+        eos_ids=frozenset({2}),
+        vocab_size=3,
+        drafts=(ToyModel.random(8), ToyModel.random(9)),
+        target=target,
+        prefill_features=target.prefill_features,
+    )
+
+
+def check_method(
+    method: Method, *, make_kit: KitMaker = toy_kit, rule: VerifyRule | None = None
+) -> None:
+    """Check what every method promises.
+
+    Parameters match the card; proposals are well-formed and within room; a fresh start with the
+    same seed proposes the same; EOS inside a draft, a one-token prompt and a full room are
+    survived; and q is honest: given the tokens and laws before it, every token is distributed as
+    the law its node claims (within 1e-12).
+
+    Raises:
+        AssertionError: naming the promise broken.
+    """
+    from speclab.core.rules import RULES
+
+    _check_parameters(method)
+    for prompt in (PROMPT, (1,)):
+        for depth in (0, 1, 2, 5):
+            kit = make_kit(prompt, Sampling())
+            room = Room(context=list(prompt), max_depth=depth, max_nodes=16)
+            first = method.start(kit).propose(room, Seeded(5))
+            check_well_formed(first, room, kit.vocab_size)
+            again = method.start(make_kit(prompt, Sampling())).propose(room, Seeded(5))
+            assert again.tree == first.tree, "same seed, other proposal: state leaks between runs"
+            if depth == 0:
+                assert not first.tree.tokens, "drafted although there is no room"
+        for rule_name in (rule.name,) if rule else method.card.lossless_with:
+            _check_run(method, make_kit, rule or RULES[rule_name], prompt)
+    check_honest_draft_law(method, make_kit=make_kit)
+
+
+def _check_parameters(method: Method) -> None:
+    declared = {param.name: param for param in method.card.params}
+    actual = {field.name: field for field in fields(method)}  # type: ignore[arg-type]
+    assert declared.keys() == actual.keys(), f"card and fields differ: {declared.keys()}"
+    for name, param in declared.items():
+        assert param.default == actual[name].default, f"default of {name} differs from its card"
+        param.check(param.default)
+
+
+def _check_run(
+    method: Method, make_kit: KitMaker, rule: VerifyRule, prompt: tuple[int, ...]
+) -> None:
+    kit = make_kit(prompt, Sampling())
+    assert kit.target is not None
+    for eos_ids in (frozenset({2}), frozenset()):
+        kit = make_kit(prompt, Sampling())
+        decoding = Decoding(
+            session=kit.target,
+            run=method.start(kit),
+            rule=rule,
+            rng=Seeded(11),
+            sampling=kit.sampling,
+            limits=Limits(max_new_tokens=9, max_context=1000, eos_ids=eos_ids),
+        )
+        for round_ in decoding:
+            assert round_.emitted, "a round emitted nothing"
+        text = decoding.emitted
+        ended = [place for place, token in enumerate(text) if token in eos_ids]
+        assert ended == [] or ended == [len(text) - 1], "text goes on after EOS"
+        assert ended or len(text) == 9, f"emitted {len(text)} tokens instead of 9"
+
+
+def check_honest_draft_law(
+    method: Method,
+    *,
+    make_kit: KitMaker = toy_kit,
+    prompt: tuple[int, ...] = PROMPT,
+    depth: int = 2,
+) -> None:
+    """Check that each node's law is the law its token was drawn from (within 1e-12).
+
+    Raises:
+        AssertionError: naming the node and both laws.
+    """
+    seen: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    claimed: dict[tuple, np.ndarray | None] = {}
+    path: list[int] | None = []
+    while path is not None:
+        rng = Exhaustive(path=path)
+        kit = make_kit(prompt, Sampling())
+        room = Room(context=list(prompt), max_depth=depth, max_nodes=16)
+        proposal = method.start(kit).propose(room, rng)
+        history: tuple = ()
+        for node, token in enumerate(proposal.tree.tokens):
+            law = proposal.draft_probs[node]
+            place = (*history, proposal.tree.parents[node], None if law is None else law.tobytes())
+            seen[place][token] += rng.weight
+            claimed[place] = law
+            history = (*place, token)
+        path = rng.next_path()
+    for place, weights in seen.items():
+        law, total = claimed[place], sum(weights.values())
+        if law is None:
+            assert len(weights) == 1, f"a node without a law takes {len(weights)} values"
+            continue
+        drawn = np.array([weights.get(token, 0.0) / total for token in range(len(law))])
+        gap = np.abs(drawn - law).max()
+        assert gap < 1e-12, f"token drawn from {drawn}, law claimed {law} (difference {gap:.2g})"
+
+
+def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
+    """Check a rule on random laws: exact output law, u = 0, and NaN.
+
+    Raises:
+        AssertionError: naming the case.
+    """
+    generator = np.random.default_rng(seed)
+    for case in range(cases):
+        p, q = generator.dirichlet(np.full(4, 0.6)), generator.dirichlet(np.full(4, 0.6))
+        law = first_token_law(rule, p, q)
+        gap = np.abs(law - p).max()
+        assert not rule.lossless or gap < 1e-12, f"case {case}: law {law}, target {p}"
+    p, q = np.array([0.0, 0.4, 0.6]), np.array([0.3, 0.3, 0.4])
+    verdict = rule.verify(_rows(p), _single(0, q), Scripted([0.0, 0.0]), 3)
+    assert verdict.accepted == (), "u = 0 accepted a token that the target gives probability 0"
+    assert p[verdict.next_token] > 0.0, "emitted a token that the target gives probability 0"
+    try:
+        rule.verify(_rows(np.array([np.nan, 0.5, 0.5])), _single(0, q), Seeded(1), 3)
+    except NumericalFault:
+        return
+    raise AssertionError("NaN in the target law went unnoticed")
+
+
+class _FixedRow(Row):
+    """A row whose processed law is given."""
+
+    def law(self, sampling: Sampling, counts: object = None) -> np.ndarray:
+        """Return the given law."""
+        return self.logits
+
+
+def _rows(p: np.ndarray) -> TargetRows:
+    return TargetRows(lambda index: _FixedRow(p), Sampling(), TokenTree())
+
+
+def _single(token: int, q: np.ndarray | None) -> Proposal:
+    return Proposal(tree=TokenTree.chain([token]), draft_probs=(q,))
+
+
+def first_token_law(rule: VerifyRule, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the exact law [vocab] of the first emitted token for one drafted token from q."""
+    law = np.zeros(max(len(p), len(q)))
+    path: list[int] | None = []
+    while path is not None:
+        rng = Exhaustive(path=path)
+        token = rng.draw(q)
+        verdict = rule.verify(_rows(p), _single(token, q), rng, 0)
+        law[token if verdict.accepted else verdict.next_token] += rng.weight
+        path = rng.next_path()
+    return law[: len(p)]
+
+
+def check_model(
+    handle: ModelHandle,
+    prompt: Sequence[int],
+    *,
+    tolerance: float,
+    tree: TokenTree | None = None,
+    taps: tuple[str, ...] = (),
+) -> None:
+    """Check that commit and rollback leave a session like a freshly opened one.
+
+    Args:
+        handle: the model. prompt: at least two token ids.
+        tolerance: largest difference of log-probabilities (1e-9 in float64).
+        tree: a tree to score; default: two branches of depth two.
+        taps: features to compare as well.
+
+    Raises:
+        AssertionError: naming the state and the difference.
+    """
+    tree = tree or TokenTree((1, 2, 0, 1, 2), (-1, -1, 0, 0, 1))
+    session = handle.open(prompt, taps)
+    scores = session.score(tree)
+    for node in range(len(tree)):
+        path = tree.path_tokens(node)
+        fresh = handle.open([*prompt, *path], taps).score()
+        _same(scores.row(1 + node), fresh.row(0), tolerance, f"tree node {node}")
+    for node in (*range(len(tree)), -1):
+        session = handle.open(prompt, taps)
+        features = session.score(tree).features(tree.path(node))
+        session.commit(tree.path(node), 1)
+        text = [*prompt, *tree.path_tokens(node), 1]
+        assert session.tokens == text, f"committed {session.tokens} instead of {text}"
+        assert session.cache_length == session.length - 1, "the cache misses or repeats a token"
+        fresh = handle.open(text, taps)
+        _same(session.score(tree).row(2), fresh.score(tree).row(2), tolerance, f"commit {node}")
+        for tap in taps:
+            want = fresh.prefill_features[tap][len(prompt) - 1 :]
+            gap = np.abs(features[tap] - want).max()
+            assert gap <= tolerance * max(1.0, np.abs(want).max()), f"features {tap}: {gap:.2g}"
+        session.rollback(len(prompt))
+        _same(session.score().row(0), scores.row(0), tolerance, "rollback")
+
+
+def _same(left: Row, right: Row, tolerance: float, where: str) -> None:
+    gap = float(np.abs(left.raw() - right.raw()).max())
+    assert gap <= tolerance, f"{where}: rows differ by {gap:.2g}"
+
+
+TOY_TAPS = (FEATURE_TAP,)
