@@ -1,0 +1,1 @@
+"""Recipes of every weight that the lab ships: corpora, the training loop, distillation."""
