@@ -52,7 +52,7 @@ class Sampling:
     def __post_init__(self) -> None:
         checks = (
             ("temperature", 0.0 <= self.temperature < math.inf, "a number >= 0"),
-            ("top_k", self.top_k >= 0 and self.top_k == int(self.top_k), "a whole number >= 0"),
+            ("top_k", self.top_k >= 0 and self.top_k % 1 == 0, "a whole number >= 0"),
             ("top_p", 0.0 < self.top_p <= 1.0, "above 0 and at most 1"),
             ("min_p", 0.0 <= self.min_p <= 1.0, "between 0 and 1"),
             ("repetition_penalty", 0.0 < self.repetition_penalty < math.inf, "a number > 0"),
@@ -62,6 +62,7 @@ class Sampling:
         for name, fine, wanted in checks:
             if not fine:
                 raise BadInput(f"{name} must be {wanted}, not {getattr(self, name)}.")
+        object.__setattr__(self, "top_k", int(self.top_k))
 
     @property
     def greedy(self) -> bool:
@@ -112,9 +113,13 @@ def one_hot(token: int, size: int) -> Law:
 
 
 def penalise(logits: NDArray, sampling: Sampling, counts: Mapping[int, int]) -> Law:
-    """Return a float64 copy of `logits` [vocab] with the penalties of `sampling` applied."""
+    """Return a float64 copy of `logits` [vocab] with the penalties of `sampling` applied.
+
+    Tokens outside a narrower vocabulary (a draft's) have no logit and are passed over.
+    """
     x = np.array(logits, dtype=np.float64)
-    seen = np.fromiter((token for token in counts if counts[token] > 0), dtype=np.int64)
+    known = (token for token in counts if counts[token] > 0 and token < len(x))
+    seen = np.fromiter(known, dtype=np.int64)
     if seen.size:
         times = np.array([counts[int(token)] for token in seen], dtype=np.float64)
         values = x[seen]
