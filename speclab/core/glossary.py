@@ -1,10 +1,13 @@
-"""The numbers and the terms of the lab, defined once; tooltips, documents and lessons quote them."""
+"""The numbers and terms of the lab, defined once; tooltips, documents and lessons quote them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from speclab.core.protocols import LocalText
+
+
+NOTHING = LocalText("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,7 @@ class Number:
     symbol: str = ""
     title: LocalText
     definition: LocalText
-    trap: LocalText = LocalText("", "")
+    trap: LocalText = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,15 @@ class Term:
 
 _NUMBERS = (
     Number(
+        name="emitted_tokens",
+        symbol="N",
+        title=LocalText("tokens emitted", "产生的词元"),
+        definition=LocalText(
+            "Tokens of the text: accepted drafts plus one more per round, after cuts.",
+            "文本中的词元：被接受的草稿加上每轮额外的一个，扣除被截断的部分。",
+        ),
+    ),
+    Number(
         name="num_rounds",
         symbol="R",
         title=LocalText("rounds", "轮数"),
@@ -60,6 +72,27 @@ _NUMBERS = (
         trap=LocalText(
             "This is vLLM's num_drafts; the length it reports ignores the other rounds.",
             "这就是 vLLM 的 num_drafts；它报告的长度不含其余轮次。",
+        ),
+    ),
+    Number(
+        name="drafted_tokens",
+        title=LocalText("tokens drafted", "起草的词元"),
+        definition=LocalText("Tokens that were proposed.", "被提出的词元。"),
+    ),
+    Number(
+        name="accepted_tokens",
+        title=LocalText("drafts accepted", "接受的草稿"),
+        definition=LocalText("Drafted tokens that the rule kept.", "被规则保留下来的草稿词元。"),
+    ),
+    Number(
+        name="discarded_tokens",
+        title=LocalText("work thrown away", "白做的草稿"),
+        definition=LocalText(
+            "Drafted tokens that were rejected or never tested.", "被拒绝或从未检验的草稿词元。"
+        ),
+        trap=LocalText(
+            "The target computed a row for each of them as well.",
+            "目标模型也为它们各算了一行。",
         ),
     ),
     Number(
@@ -183,6 +216,26 @@ _NUMBERS = (
         trap=LocalText(
             "Tokens come in bursts, which flatters it: look at gaps and rounds too.",
             "词元成批到达，会使它显得偏好：还要看间隔和轮次。",
+        ),
+    ),
+    Number(
+        name="tokens_per_s",
+        title=LocalText("tokens per second", "每秒词元数"),
+        definition=LocalText(
+            "Tokens emitted divided by the seconds of all rounds; prefill is not in it.",
+            "产生的词元数除以所有轮次的秒数；不含预填充。",
+        ),
+        trap=LocalText(
+            "Recording the laws for the figures costs time too: compare runs in the benchmark.",
+            "为作图而记录分布也要花时间：比较速度请用基准测试。",
+        ),
+    ),
+    Number(
+        name="draft_share",
+        title=LocalText("share of drafting", "起草所占时间"),
+        definition=LocalText(
+            "Seconds spent drafting divided by the seconds of all rounds.",
+            "起草花费的秒数除以所有轮次的秒数。",
         ),
     ),
     Number(

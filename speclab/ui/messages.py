@@ -1,0 +1,166 @@
+"""Messages for the player and for the status line: plain dictionaries as JSON text."""
+
+from __future__ import annotations
+
+import ast
+import html
+import inspect
+import json
+import textwrap
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from speclab.core.codec import encode_record
+from speclab.core.errors import SpeclabError
+from speclab.core.glossary import number_named
+from speclab.core.records import Round, Trace
+from speclab.ui.backend import Lab
+from speclab.ui.texts import WORDS
+
+Tone = Literal["info", "busy", "good", "error", "warning"]
+
+
+def to_json(message: dict[str, Any]) -> str:
+    """Return compact JSON."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+
+
+def summary(lab: Lab, trace: Trace, lang: str) -> list[dict[str, Any]]:
+    """Return the counters of a trace with their definitions in one language."""
+    rows = []
+    for counter in lab.summarise(trace):
+        entry = number_named(counter.name)
+        definition = getattr(entry.definition, lang) if entry else ""
+        trap = getattr(entry.trap, lang) if entry else ""
+        rows.append(
+            {
+                "name": counter.name,
+                "title": getattr(entry.title, lang) if entry else counter.name,
+                "symbol": counter.symbol,
+                "value": counter.value,
+                "unit": counter.unit,
+                "definition": f"{definition} {trap}".strip(),
+                "badge": counter.badge,
+            }
+        )
+    return rows
+
+
+def banner(lab: Lab, trace: Trace, lang: str) -> str:
+    """Return the sentence that says why speculation did nothing; empty if it did something."""
+    key = lab.banner(trace)
+    return WORDS[lang].get(f"banner_{key}", key) if key else ""
+
+
+def rule_source(verify: Callable[..., Any]) -> list[str]:
+    """Return the source lines of the function that runs, without its docstring.
+
+    A function that only calls another one of its module is followed to that one.
+    """
+    lines = textwrap.dedent(inspect.getsource(verify)).splitlines()
+    function = ast.parse("\n".join(lines)).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    body = function.body
+    if ast.get_docstring(function) is not None:
+        head, tail = lines[: body[0].lineno - 1], lines[body[0].end_lineno :]
+        lines, body = head + tail, body[1:]
+    if len(body) == 1 and isinstance(body[0], ast.Return) and isinstance(body[0].value, ast.Call):
+        called = body[0].value.func
+        inner = verify.__globals__.get(called.id) if isinstance(called, ast.Name) else None
+        if inspect.isfunction(inner):
+            return rule_source(inner)
+    return lines
+
+
+def load_message(
+    lab: Lab, trace: Trace, lang: str, *, badge: str, live: bool = False, run: str = ""
+) -> str:
+    """Return the message that puts a trace on show."""
+    rule = lab.rules.get(trace.spec.rule)
+    return to_json(
+        {
+            "op": "load",
+            "trace": encode_record(trace),
+            "run": run or new_run_id(),
+            "live": live,
+            "badge": badge,
+            "summary": summary(lab, trace, lang),
+            "rule_source": rule_source(rule.verify) if rule else [],
+            "banner": "" if live else banner(lab, trace, lang),
+        }
+    )
+
+
+class LiveMessages:
+    """The messages of one live run, and its trace as far as it is known.
+
+    Args:
+        lab: the lab.
+        lang: language of definitions and banner.
+    """
+
+    def __init__(self, lab: Lab, lang: str) -> None:
+        self._lab, self._lang, self._run = lab, lang, new_run_id()
+        self._rounds: list[Round] = []
+        self._pieces: dict[str, str] = {}
+        self._fresh: dict[str, str] = {}
+        self._sent = 0
+        self._head: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The run so far."""
+        assert self._head is not None
+        return replace(self._head, rounds=tuple(self._rounds), pieces=self._pieces)
+
+    def begin(self, head: Trace, badge: str) -> str:
+        """Return the message that shows an empty live run."""
+        self._head, self._pieces = head, dict(head.pieces)
+        return load_message(self._lab, head, self._lang, badge=badge, live=True, run=self._run)
+
+    def add(self, rounds: Sequence[Round], pieces: dict[str, str]) -> None:
+        """Take new rounds and the bytes of the tokens they mention."""
+        self._rounds.extend(rounds)
+        fresh = {token: piece for token, piece in pieces.items() if token not in self._pieces}
+        self._fresh.update(fresh)
+        self._pieces.update(fresh)
+
+    def flush(self, *, done: bool = False) -> str:
+        """Return the message with what is new since the last one."""
+        trace = self.trace
+        message = {
+            "op": "append",
+            "run": self._run,
+            "rounds": [encode_record(round_) for round_ in self._rounds[self._sent :]],
+            "pieces": self._fresh,
+            "summary": summary(self._lab, trace, self._lang),
+            "done": done,
+            "banner": banner(self._lab, trace, self._lang) if done else "",
+        }
+        self._sent, self._fresh = len(self._rounds), {}
+        return to_json(message)
+
+
+def new_run_id() -> str:
+    """Return a fresh id that tells the player which appends belong to which load."""
+    return uuid.uuid4().hex[:12]
+
+
+def status(text: str, tone: Tone = "info", detail: str = "") -> str:
+    """Return the status line as HTML; everything in it is escaped."""
+    role = "alert" if tone in ("error", "warning") else "status"
+    more = f"<span>{_safe(detail)}</span>" if detail else ""
+    return f'<div class="sl-status sl-{tone}" role="{role}"><b>{_safe(text)}</b>{more}</div>'
+
+
+def error_status(error: SpeclabError, lang: str) -> str:
+    """Return the status line of an error: its kind in the page's language, then what and hint."""
+    words = WORDS[lang]
+    title = words.get(f"error_{type(error).__name__}", words["error_SpeclabError"])
+    return status(title, "error", f"{error.what} {error.hint}".strip())
+
+
+def _safe(text: str) -> str:
+    return html.escape(text).replace("$", "&#36;").replace("`", "&#96;").replace("{", "&#123;")

@@ -1,0 +1,256 @@
+"""Tab Watch: choose, run, and see every round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from speclab.core.errors import SpeclabError, TraceFormatError
+from speclab.core.records import Trace
+from speclab.ui import messages
+from speclab.ui.backend import Lab
+from speclab.ui.controls import CUSTOM_CHOICE, Controls
+from speclab.ui.permalink import MAX_LINK_PROMPT, read_query, write_query
+from speclab.ui.player import player
+from speclab.ui.recorded import Recorded, best_for
+from speclab.ui.running import Runner, StopFlag
+from speclab.ui.settings import Settings, default_settings, from_preset, rules_for
+from speclab.ui.texts import WORDS, byte_size
+from speclab.ui.texts_player import EN as PLAYER_EN
+from speclab.ui.texts_player import ZH as PLAYER_ZH
+
+MAX_TRACE_BYTES = 20_000_000
+PUSH = "(query) => window.speclab.pushState(query)"
+COPY = "(query) => window.speclab.copyLink(query)"
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+class Watch:
+    """The tab for one language.
+
+    Args:
+        lab: the lab.
+        lang: "en" or "zh".
+    """
+
+    def __init__(self, lab: Lab, lang: str) -> None:
+        self.lab, self.lang, self.words = lab, lang, WORDS[lang]
+        self.controls = Controls(lab=lab, lang=lang)
+        self.runner = Runner(lab, lang)
+        self._build()
+
+    # --- layout -----------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        words, controls = self.words, self.controls
+        controls.build_presets()
+        with gr.Row(elem_classes="sl-watch", equal_height=False):
+            with gr.Column(scale=0, min_width=320, elem_classes="sl-side"):
+                gr.HTML(f"<h2>{words['controls']}</h2>", elem_classes="sl-heading")
+                controls.build_prompt()
+                with gr.Row(elem_classes="sl-actions"):
+                    self.run = gr.Button(
+                        words["run"], variant="primary", elem_id="run", min_width=90
+                    )
+                    self.stop = gr.Button(words["stop"], elem_id="stop", min_width=60)
+                    self.reset = gr.Button(words["reset"], elem_id="reset", min_width=60)
+                controls.build_method()
+                controls.build_sampling()
+                with gr.Accordion(words["models"], open=False, elem_id="models"):
+                    controls.build_models()
+                with gr.Row(elem_classes="sl-share"):
+                    self.copy = gr.Button(
+                        words["copy_link"], size="sm", elem_id="copy-link", min_width=110
+                    )
+                    self.upload = gr.UploadButton(
+                        words["import"],
+                        file_types=[".json"],
+                        size="sm",
+                        elem_id="import",
+                        min_width=110,
+                    )
+            with gr.Column(scale=1, min_width=340, elem_classes="sl-main"):
+                first = best_for(self.lab.recorded, default_settings(self.lab).preset)
+                self.status = gr.HTML(self._recorded_status(first), elem_id="status")
+                self.player = player(
+                    labels=PLAYER_ZH if self.lang == "zh" else PLAYER_EN,
+                    value=self._recorded_message(first),
+                    elem_id="player",
+                )
+        self.link = gr.Textbox(visible="hidden", elem_id="link")
+        self.flag = gr.State(StopFlag())
+
+    def connect(self, blocks: gr.Blocks) -> None:
+        """Bind the events; `blocks` is the page they live on."""
+        controls = self.controls
+        values, views = controls.components(), controls.views()
+        everything = [*values, *views, self.player, self.status]
+        started = self.run.click(
+            self._on_run,
+            [self.flag, *values],
+            [self.player, self.status, self.link],
+            concurrency_id="run",
+            concurrency_limit=32,
+            **QUIET,
+        )
+        self.link.change(None, self.link, None, js=PUSH, api_visibility="private")
+        self.stop.click(self._on_stop, self.flag, None, queue=False, **QUIET)
+        self.reset.click(self._on_reset, self.flag, everything, queue=False, **QUIET)
+        controls.preset.input(
+            self._on_preset, [controls.preset, controls.pair], everything, queue=False, **QUIET
+        )
+        controls.method.input(
+            self._on_method,
+            [controls.method, controls.rule],
+            [controls.about, controls.rule, *controls.groups.values()],
+            queue=False,
+            **QUIET,
+        )
+        controls.pair.input(
+            self._on_pair, controls.pair, [controls.facts, controls.custom], queue=False, **QUIET
+        )
+        self.copy.click(self._on_copy, values, [self.link, self.status], queue=False, **QUIET).then(
+            None, self.link, None, js=COPY, api_visibility="private"
+        )
+        self.upload.upload(
+            self._on_import, self.upload, [self.player, self.status], queue=False, **QUIET
+        )
+        blocks.load(self._on_load, None, everything, queue=False, **QUIET)
+        self.started = started
+
+    # --- recorded runs ----------------------------------------------------------------------
+
+    def _recorded_message(self, item: Recorded | None) -> str | None:
+        if item is None:
+            return None
+        badge = f"{self.words['recorded']} · {getattr(item.title, self.lang)} · {item.date}"
+        return messages.load_message(self.lab, item.trace, self.lang, badge=badge)
+
+    def _recorded_status(self, item: Recorded | None) -> str:
+        if item is None:
+            return messages.status(self.words["status_no_recording"])
+        entry = self.lab.pairs.get(item.trace.spec.pair)
+        pair = getattr(entry.title, self.lang) if entry else item.trace.spec.pair
+        return messages.status(self.words["status_recorded"].format(pair=pair, date=item.date))
+
+    def _show_recorded(self, item: Recorded | None) -> tuple[Any, str]:
+        """Return what player and status line show for a recording; a broken one is reported."""
+        try:
+            return self._recorded_message(item) or gr.skip(), self._recorded_status(item)
+        except SpeclabError as error:
+            return gr.skip(), messages.error_status(error, self.lang)
+
+    # --- events -----------------------------------------------------------------------------
+
+    def _on_run(self, flag: StopFlag, *values: Any) -> Iterator[tuple[Any, Any, Any]]:
+        try:
+            settings = self.controls.read(values)
+        except SpeclabError as error:
+            yield gr.skip(), messages.error_status(error, self.lang), gr.skip()
+            return
+        link: Any = write_query(settings)
+        for update in self.runner.stream(settings, flag):
+            yield update.player or gr.skip(), update.status, link
+            link = gr.skip()
+
+    def _on_stop(self, flag: StopFlag) -> None:
+        flag.raised = True
+
+    def _on_reset(self, flag: StopFlag) -> list[Any]:
+        flag.raised = True
+        settings = default_settings(self.lab)
+        item = best_for(self.lab.recorded, settings.preset, settings.method)
+        shown, _ = self._show_recorded(item)
+        status = messages.status(self.words["status_reset"])
+        return [*self.controls.write(settings), *self.controls.show(settings), shown, status]
+
+    def _on_preset(self, name: str, pair: str) -> list[Any]:
+        settings = from_preset(self.lab, self.lab.presets[name])
+        item = best_for(self.lab.recorded, name, settings.method)
+        updates = self.controls.write(settings)
+        views = self.controls.show(settings)
+        if pair == CUSTOM_CHOICE or pair in self.lab.pairs:
+            updates[1:4] = [gr.skip()] * 3
+            views[2:4] = [gr.skip()] * 2
+        return [*updates, *views, *self._show_recorded(item)]
+
+    def _on_method(self, method: str, rule: str) -> list[Any]:
+        names = rules_for(self.lab, method)
+        choices = self.controls.rule_choices(method)
+        update = gr.update(choices=choices, value=rule if rule in names else names[0])
+        return [
+            self.controls.method_html(method),
+            update,
+            *self.controls.group_updates(method),
+        ]
+
+    def _on_pair(self, pair: str) -> list[Any]:
+        return [self.controls.pair_html(pair), gr.update(visible=pair == CUSTOM_CHOICE)]
+
+    def _on_copy(self, *values: Any) -> tuple[Any, str]:
+        try:
+            settings = self.controls.read(values)
+        except SpeclabError as error:
+            return gr.skip(), messages.error_status(error, self.lang)
+        text, tone = self.words["link_copied"], "good"
+        if len(settings.prompt) > MAX_LINK_PROMPT:
+            text, tone = self.words["long_link"].format(n=MAX_LINK_PROMPT), "warning"
+        return write_query(settings), messages.status(text, tone)
+
+    def _on_import(self, path: str) -> tuple[Any, str]:
+        try:
+            trace = self._read_trace(Path(path))
+            spec = trace.spec
+            message = messages.load_message(
+                self.lab, trace, self.lang, badge=f"{self.words['imported']} · {spec.created}"
+            )
+        except SpeclabError as error:
+            fault = type(error)(error.what, f"{error.hint} {self.words['kept']}".strip())
+            return gr.skip(), messages.error_status(fault, self.lang)
+        text = self.words["status_imported"].format(
+            method=spec.method, pair=spec.pair, n=len(trace.rounds)
+        )
+        return message, messages.status(text, "good")
+
+    def _read_trace(self, path: Path) -> Trace:
+        size = path.stat().st_size
+        if size > MAX_TRACE_BYTES:
+            limits = {"size": byte_size(size), "limit": byte_size(MAX_TRACE_BYTES)}
+            raise TraceFormatError(self.words["file_too_big"].format(**limits))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise TraceFormatError(self.words["file_not_text"]) from error
+        try:
+            return Trace.from_json(text)
+        except RecursionError as error:
+            raise TraceFormatError("This file is nested too deeply to be a trace.") from error
+
+    def _on_load(self, request: gr.Request) -> list[Any]:
+        """Show what the address says; junk is named and replaced by its default."""
+        nothing = [gr.skip()] * (len(self.controls.components()) + len(self.controls.views()))
+        settings, faults = read_query(self.lab, dict(request.query_params))
+        if settings is None:
+            return [*nothing, gr.skip(), gr.skip()]
+        item = self._recording_for(settings)
+        shown, status = self._show_recorded(item) if item else (gr.skip(), gr.skip())
+        if faults:
+            text = self.words["junk_link"].format(values=", ".join(faults))
+            status = messages.status(text, "warning")
+        return [*self.controls.write(settings), *self.controls.show(settings), shown, status]
+
+    def _recording_for(self, settings: Settings) -> Recorded | None:
+        if settings.trace:
+            return self.lab.recorded[settings.trace]
+        if not settings.preset:
+            return None
+        preset = self.lab.presets[settings.preset]
+        if replace(settings, pair="", preset="") != replace(
+            from_preset(self.lab, preset), pair="", preset=""
+        ):
+            return None
+        return best_for(self.lab.recorded, settings.preset, settings.method)
