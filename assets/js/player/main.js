@@ -1,0 +1,217 @@
+// Events by delegation, messages from Python, and the start.
+const ACTIONS = {
+  first: () => { view.pinned = false; show(0, view.staged ? 0 : null); },
+  prev: stepBack,
+  play: () => setPlaying(!view.playing),
+  next: stepForward,
+  last: () => { view.pinned = false; goTo(lastRound()); },
+  help: () => { ui.keys.hidden = !ui.keys.hidden; ui.help.setAttribute('aria-expanded', String(!ui.keys.hidden)); },
+  unfold: (button) => {
+    const open = ui.prompt.firstChild.classList.toggle('open');
+    button.setAttribute('aria-expanded', String(open));
+  },
+  'open-tree': (pill) => {
+    select(itemAt(+pill.closest('[data-r]').dataset.r, 'next'), {pin: false});
+    const node = ui.folds.querySelector('[data-fold="tree"]');
+    node.open = true;
+    node.scrollIntoView({block: 'nearest'});
+  },
+  unpin,
+  more: () => { view.more = !view.more; drawCard(); },
+  'mode-bars': () => { view.mode = 'bars'; drawCard(); },
+  'mode-overlay': () => { view.mode = 'overlay'; drawCard(); },
+  guess: answerGuess,
+  'save-json': saveTrace,
+  'save-csv': saveRounds,
+};
+const STEPPING = new Set(['first', 'prev', 'next', 'last']);
+
+// Time from the click to the first frame after it, for the browser tests.
+function measurePaint(event) {
+  const started = event.timeStamp;
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => { element.dataset.paintMs = (performance.now() - started).toFixed(1); };
+    channel.port2.postMessage(0);
+  });
+}
+
+function act(name, target) {
+  if (!store.rounds.length && !['help'].includes(name)) return;
+  if (STEPPING.has(name)) { setPlaying(false); view.follow = false; }
+  ACTIONS[name](target);
+}
+
+element.addEventListener('click', (event) => {
+  const token = event.target.closest('[data-k]:not(.card)');
+  if (token) {
+    const item = itemOfKey(token.dataset.k), again = view.pinned && view.focus === item;
+    setPlaying(false);
+    if (again) unpin();
+    else select(item);
+    measurePaint(event);
+    return;
+  }
+  const doer = event.target.closest('[data-do]');
+  if (doer) { act(doer.dataset.do, doer); return; }
+  const go = event.target.closest('[data-go]');
+  if (go) { setPlaying(false); view.pinned = false; goTo(+go.dataset.go); measurePaint(event); }
+});
+
+element.addEventListener('pointerover', (event) => {
+  if (event.pointerType !== 'mouse') return;
+  const node = event.target.closest('[data-node]');
+  if (node?.closest('.fold-body.tree')) lightMask(+node.dataset.node);
+  const term = event.target.closest('[data-term]');
+  ui.card.dataset.term = term ? term.dataset.term : '';
+  const token = event.target.closest('[data-k]:not(.card)');
+  if (!token || view.playing) return;
+  const item = itemOfKey(token.dataset.k);
+  if (item && phaseOf(item) !== 'hidden') preview(item);
+});
+
+element.addEventListener('pointerout', (event) => {
+  if (event.target.closest('.fold-body.tree')) lightMask(null);
+  if (view.hover && !event.relatedTarget?.closest?.('[data-k]:not(.card)')) preview(null);
+});
+
+element.addEventListener('input', (event) => {
+  if (event.target === ui.scrub) {
+    const started = performance.now();
+    cancelAnimationFrame(view.scrubbing);
+    view.scrubbing = requestAnimationFrame(() => {
+      setPlaying(false);
+      view.pinned = false;
+      goTo(+ui.scrub.value);
+      element.dataset.scrubMs = (performance.now() - started).toFixed(1);
+    });
+  }
+  if (event.target === ui.speed) view.speed = +ui.speed.value;
+});
+
+element.addEventListener('change', (event) => {
+  if (event.target === ui.staged) setStaged(ui.staged.checked);
+  if (event.target === ui.guessing) setGuessing(ui.guessing.checked);
+});
+
+element.addEventListener('toggle', (event) => {
+  const name = event.target.dataset?.fold;
+  if (name === 'raw') view.rawOpen = event.target.open;
+  else if (name) toggleFold(name, event.target.open);
+}, true);
+
+const inStrip = (move) => () => select(move(), {pin: false, move: true});
+const STRIP_KEYS = {
+  ArrowRight: inStrip(() => neighbour(1)),
+  ArrowLeft: inStrip(() => neighbour(-1)),
+  Enter: () => select(view.focus),
+};
+const PLAYER_KEYS = {
+  ' ': () => act('play'),
+  ArrowRight: () => act('next'),
+  ArrowLeft: () => act('prev'),
+  ArrowDown: () => { act('next'); focusStrip(); },
+  ArrowUp: () => { act('prev'); focusStrip(); },
+  Home: () => { act('first'); focusStrip(); },
+  End: () => { act('last'); focusStrip(); },
+  '?': () => act('help'),
+  Escape: () => { if (!ui.keys.hidden) act('help'); else if (view.pinned) unpin(); },
+};
+
+function focusStrip() {
+  if (ui.rounds.contains(document.activeElement)) tokenNodes.get(keyOf(view.focus))?.focus({preventScroll: true});
+}
+
+element.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const target = event.target, inRounds = ui.rounds.contains(target), key = event.key;
+  const native = target.matches('input[type=range], select') ? key !== ' ' && key !== '?' && key !== 'Escape' : target.matches('button, summary, input') && (key === ' ' || key === 'Enter');
+  if (native) return;
+  const run = (inRounds && STRIP_KEYS[key]) || PLAYER_KEYS[key];
+  if (!run || (target.closest('.scroller, .scroll-x, .kv-cells, .code, .output') && key.startsWith('Arrow'))) return;
+  event.preventDefault();
+  event.stopPropagation();
+  run();
+});
+
+function refresh(message) {
+  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source']]) {
+    if (message[name] !== undefined && message[name] !== null) store[field] = message[name];
+  }
+  if (message.live !== undefined) store.live = message.live;
+  store.done = message.done ?? !store.live;
+  paintHeader();
+}
+
+function grow(rounds, newPieces) {
+  const from = store.rounds.length;
+  Object.assign(store.trace.pieces, newPieces || {});
+  store.trace.rounds.push(...rounds);
+  addRounds(rounds);
+  if (roundNodes.length === from) appendToStrip(from, store.rounds.length); // else the builder gets there
+  if (view.follow || from === 0) show(lastRound(), view.staged && from === 0 ? 0 : null, {keepFocus: view.pinned});
+  else { paintFuture(); paintTransport(); }
+  growFolds(from);
+}
+
+function receiveLoad(message) {
+  const known = store.rounds.length, sameRun = message.run && message.run === store.run && known <= (message.trace.rounds || []).length;
+  if (sameRun && known) {
+    const added = message.trace.rounds.slice(known);
+    refresh(message);
+    if (added.length) grow(added, message.trace.pieces); else { growFolds(known); }
+    store.trace = message.trace;
+    return;
+  }
+  setPlaying(false);
+  loadStore(message);
+  refresh(message);
+  fill(element, {'data-ready': ''}, []);
+  Object.assign(view, {round: 0, step: null, focus: null, pinned: false, hover: null, follow: store.live});
+  view.guesses.clear();
+  selectedNode = null; litNode = null; currentNode = null; sourceNodes = [];
+  buildStrip(() => {
+    if (store.rounds.length) {
+      const first = store.rounds.find((round) => round.items.some((item) => item.state === 'rejected'));
+      show(view.staged ? 0 : lastRound(), view.staged ? 0 : null, {scroll: store.live});
+      if (first && !view.staged && !store.live) select(first.items.find((item) => item.state === 'rejected'), {pin: false});
+      restoreLink();
+    } else paintEmpty();
+    rebuildFolds();
+    element.dataset.ready = String(store.rounds.length);
+  });
+}
+
+function receiveAppend(message) {
+  if (message.run !== store.run) return;
+  refresh({...message, live: store.live});
+  if (message.rounds?.length) grow(message.rounds, message.pieces);
+  else growFolds(store.rounds.length);
+  if (message.done) { store.live = false; paintHeader(); }
+  element.dataset.ready = String(store.rounds.length);
+}
+
+function receive() {
+  if (!props.value) { if (!store.rounds.length) paintEmpty(); return; }
+  const message = JSON.parse(props.value);
+  if (message.op === 'load') receiveLoad(message);
+  else if (message.op === 'append') receiveAppend(message);
+}
+
+buildLayout();
+ui.strip.addEventListener('scroll', () => {
+  if (!store.live || performance.now() - followedAt < 200) return;
+  view.follow = ui.strip.scrollTop + ui.strip.clientHeight > ui.strip.scrollHeight - 60;
+}, {passive: true});
+
+let seenWidth = 0;
+new ResizeObserver(() => {
+  const width = ui.card.clientWidth;
+  if (!width || Math.abs(width - seenWidth) < 2) return;
+  seenWidth = width;
+  if (store.rounds.length && view.focus) { drawCard(); updateFolds(); }
+}).observe(ui.card);
+
+if (new URLSearchParams(location.search).get('guess') === '1') { view.guessing = true; ui.guessing.checked = true; }
+watch('value', receive);
+receive();

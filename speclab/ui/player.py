@@ -1,0 +1,60 @@
+"""The round player: one gr.HTML whose figures are drawn in the browser from a trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gradio as gr
+
+_ASSETS = Path(__file__).parents[2] / "assets"
+_SCRIPTS = (
+    "dom",
+    "text",
+    "model",
+    "state",
+    "strip",
+    "transport",
+    "selection",
+    "chart",
+    "verdict",
+    "ruler",
+    "guess",
+    "card",
+    "folds",
+    "fold_table",
+    "fold_tree",
+    "fold_cache",
+    "layout",
+    "saving",
+    "main",
+)
+"""Parts of the player, in the order in which they are joined; they share one scope."""
+
+
+def player_script() -> str:
+    """Return the player's JavaScript, all parts in one function scope."""
+    parts = [
+        (_ASSETS / "js" / "player" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS
+    ]
+    return "(() => {\n'use strict';\n" + "\n".join(parts) + "})();\n"
+
+
+def player(*, labels: dict[str, str], value: str | None, elem_id: str) -> gr.HTML:
+    """Return a player.
+
+    Args:
+        labels: `texts_player.EN` or `texts_player.ZH`.
+        value: one message as a JSON string (`load` or `append`, see ARCHITECTURE.md), or None.
+        elem_id: id of the element in the page.
+    """
+    return gr.HTML(
+        value=value or "",
+        labels=json.dumps(labels, ensure_ascii=False),
+        html_template='<div class="sp-root"></div>',
+        css_template=(_ASSETS / "css" / "player.css").read_text(encoding="utf-8"),
+        js_on_load=player_script(),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=["speclab-player"],
+    )
