@@ -1,4 +1,4 @@
-"""What tests of faults share: toy models from functions, drafts that offer given tokens, one law."""
+"""What tests of faults share: toys from functions, drafts that offer given tokens, one law."""
 
 from __future__ import annotations
 

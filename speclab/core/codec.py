@@ -57,6 +57,8 @@ def decode_record(kind: type[T], value: Any, where: str = "trace") -> T:
 def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
     if value is None and type(None) in options:
         return None
+    if type(value) in options:
+        return value
     for option in options:
         if option is type(None):
             continue
@@ -83,7 +85,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     elif is_dataclass(kind):
         return decode_record(kind, value, where)
     elif kind is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1000):
             return float(value)
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value

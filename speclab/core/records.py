@@ -264,7 +264,7 @@ class Trace:
         """
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TraceFormatError(
                 f"This file is not JSON ({error}).", "Export a trace from the lab and try again."
             ) from error
@@ -274,4 +274,38 @@ class Trace:
                 f"The file's schema_version is {version!r}; this lab reads {SCHEMA_VERSION}.",
                 "Export the trace again with this version.",
             )
-        return decode_record(cls, data)
+        trace = decode_record(cls, data)
+        _check_consistent(trace)
+        return trace
+
+
+def _check_consistent(trace: Trace) -> None:
+    """Refuse a trace whose parts contradict each other: readers index one by the other.
+
+    Raises:
+        TraceFormatError: naming the place.
+    """
+    for token, piece in trace.pieces.items():
+        try:
+            base64.b64decode(piece, validate=True)
+        except ValueError as error:
+            raise TraceFormatError(f"trace.pieces.{token} is not base64: {error}.") from error
+    for index, round_ in enumerate(trace.rounds):
+        where, size = f"trace.rounds[{index}]", len(round_.tree)
+        if len(round_.sampled) not in (0, size):
+            raise TraceFormatError(f"{where}.sampled has {len(round_.sampled)} of {size} nodes.")
+        path = round_.verdict.accepted
+        if not all(0 <= node < size for node in path) or (
+            path and path != round_.tree.path(path[-1])
+        ):
+            raise TraceFormatError(f"{where}.verdict.accepted is no path of the tree: {path}.")
+        for place, flip in enumerate(round_.verdict.flips):
+            if not 0 <= flip.node < size:
+                raise TraceFormatError(f"{where}.verdict.flips[{place}] names node {flip.node}.")
+        for place, cut in enumerate(round_.slices):
+            if cut.node is not None and not 0 <= cut.node < size:
+                raise TraceFormatError(f"{where}.slices[{place}] names node {cut.node}.")
+            count = len(cut.tokens)
+            rows = (cut.target, cut.draft, cut.raw_target, cut.raw_draft)
+            if len(cut.target) != count or any(len(row) not in (0, count) for row in rows):
+                raise TraceFormatError(f"{where}.slices[{place}] has rows of unequal length.")

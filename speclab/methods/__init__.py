@@ -29,9 +29,11 @@ def make_method(name: str, params: dict[str, Any] | None = None) -> Method:
         raise BadInput(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
     kind = METHODS[name]
     known = {param.name: param for param in kind.card.params}
+    values: dict[str, Any] = {}
     for key, value in (params or {}).items():
         if key not in known:
             options = ", ".join(known) or "none"
             raise BadInput(f"{name} has no parameter {key!r}.", f"Its parameters: {options}.")
         known[key].check(value)
-    return kind(**(params or {}))
+        values[key] = int(value) if known[key].kind == "int" else value
+    return kind(**values)

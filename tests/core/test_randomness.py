@@ -151,7 +151,7 @@ def test_exhaustive_visits_every_leaf_once_and_weights_sum_to_one(
     seen, total, path = set(), 0.0, []
     while path is not None:
         rng = Exhaustive(path=path)
-        leaf = tuple(rng.draw(law / law.sum()) for law in laws) + (rng.flip(0.3).accepted,)
+        leaf = (*tuple(rng.draw(law / law.sum()) for law in laws), rng.flip(0.3).accepted)
         assert leaf not in seen
         seen.add(leaf)
         total += rng.weight

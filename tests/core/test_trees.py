@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,7 +52,7 @@ def test_path_runs_from_the_first_level_to_the_node(tree: TokenTree) -> None:
     for node in range(len(tree)):
         path = tree.path(node)
         assert path[-1] == node and tree.parents[path[0]] == PENDING
-        assert all(tree.parents[b] == a for a, b in zip(path, path[1:]))
+        assert all(tree.parents[b] == a for a, b in pairwise(path))
         assert tree.path_tokens(node) == tuple(tree.tokens[step] for step in path)
     assert tree.path(PENDING) == ()
 
