@@ -129,11 +129,18 @@ def penalise(logits: NDArray, sampling: Sampling, counts: Mapping[int, int]) -> 
     return x
 
 
+def _most_likely(law: Law, count: int) -> NDArray[np.int64]:
+    """Return the `count` most likely ids, most likely first; ties go to the lower id."""
+    ids = np.arange(len(law))
+    if count < len(law):
+        least = np.partition(law, len(law) - count)[len(law) - count]
+        ids = np.flatnonzero(law >= least)
+    return ids[np.argsort(-law[ids], kind="stable")][:count]
+
+
 def _filter(law: Law, sampling: Sampling) -> Law:
     """Apply top-k, top-p and min-p, in this order, to a law [vocab]; renormalise."""
-    order = np.argsort(-law, kind="stable")
-    if sampling.top_k:
-        order = order[: sampling.top_k]
+    order = _most_likely(law, sampling.top_k or len(law))
     mass = law[order]
     if sampling.top_p < 1.0:
         cumulative = mass.cumsum() / mass.sum()

@@ -80,6 +80,8 @@ class TransformerHandle:
         vocab_size: width of the rows it hands out, in target token ids.
         vocab_map: set when the model has token ids of its own.
         source: where the weights came from, for provenance.
+        max_context: longest sequence a session can hold exactly, in tokens.
+        num_parameters: distinct parameters.
     """
 
     model: Any
@@ -89,9 +91,12 @@ class TransformerHandle:
     source: str = ""
     provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback"})
     max_context: int = field(init=False)
+    num_parameters: int = field(init=False)
 
     def __post_init__(self) -> None:
         refuse_recurrent(self.model.config, self.name)
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        object.__setattr__(self, "num_parameters", count)
         object.__setattr__(self, "max_context", context_limit(self.model.config))
 
     @property
@@ -103,11 +108,6 @@ class TransformerHandle:
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.model.device
-
-    @property
-    def num_parameters(self) -> int:
-        """Number of distinct parameters."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
 
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> TransformerSession:
         """Prefill all but the last prompt token.

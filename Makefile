@@ -1,0 +1,37 @@
+# `make app` runs the lab, `make test` passes its tests; both set up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: app test test-fast lint format clean
+
+$(VENV)/.app: requirements.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	touch $@
+
+$(VENV)/.dev: requirements.txt requirements-dev.txt $(VENV)/.app
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@
+
+app: $(VENV)/.app
+	$(BIN)/python app.py
+
+# Browser tests use Chromium when /usr/bin/chromium (or $$CHROME) is there and say so when not.
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not browser and not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,288 @@
+"""The command line: run, bench, fetch, train, methods. Its JSON is stable and documented."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from speclab.core.codec import encode_record
+from speclab.core.errors import BadInput, SpeclabError
+from speclab.core.laws import Sampling
+from speclab.core.rules import RULES
+from speclab.methods import METHODS
+from speclab.models.catalogue import PAIRS
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+app = typer.Typer(
+    help="SpecLab: understand, prove and measure speculative decoding.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Json = Annotated[
+    str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DtypeOption = Annotated[
+    str | None, typer.Option(help="float32, float64, bfloat16 or float16; default: the pair's.")
+]
+
+
+def parse_params(items: list[str]) -> dict[str, Any]:
+    """Parse `name=value` items; values are numbers, true, false, none or words.
+
+    Raises:
+        BadInput: for an item without "=".
+    """
+    words = {"true": True, "false": False, "none": None}
+    out: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise BadInput(f"-p takes name=value, not {item!r}.")
+        value: Any = words.get(text.lower(), text)
+        if isinstance(value, str):
+            for number in (int, float):
+                try:
+                    value = number(text)
+                    break
+                except ValueError:
+                    continue
+        out[name.strip()] = value
+    return out
+
+
+def write_json(data: Any, place: str) -> None:
+    """Write `data` (JSON types, or a JSON string) to a file or to standard output."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, indent=2)
+    if place == "-":
+        print(text)
+        return
+    try:
+        Path(place).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"Cannot write {place}: {error.strerror}.", "Choose another file."
+        ) from error
+
+
+def catalogue_json() -> dict[str, Any]:
+    """Return methods, rules and pairs as JSON types."""
+    rules = [
+        {
+            "name": rule.name,
+            "title": encode_record(rule.title),
+            "one_liner": encode_record(rule.one_liner),
+            "lossless": rule.lossless,
+            "why_not": rule.why_not,
+            "needs": sorted(rule.needs),
+            "source": rule.source,
+        }
+        for rule in RULES.values()
+    ]
+    methods = []
+    for method in METHODS.values():
+        card = method.card
+        params = [
+            {
+                "name": p.name,
+                "symbol": p.symbol,
+                "kind": p.kind,
+                "default": p.default,
+                "low": p.low,
+                "high": p.high,
+                "step": p.step,
+                "unit": p.unit,
+                "help": encode_record(p.help),
+            }
+            for p in card.params
+        ]
+        methods.append(
+            {
+                "name": card.name,
+                "title": encode_record(card.title),
+                "one_liner": encode_record(card.one_liner),
+                "paper": card.paper,
+                "paper_url": card.paper_url,
+                "lossless_with": list(card.lossless_with),
+                "needs": sorted(card.needs),
+                "provides": sorted(card.provides),
+                "params": params,
+            }
+        )
+    pairs = [
+        {
+            "name": entry.name,
+            "title": encode_record(entry.title),
+            "about": encode_record(entry.about),
+            "target": entry.target,
+            "draft": entry.draft,
+            "licence": entry.licence,
+            "download_bytes": entry.download_bytes,
+            "memory_bytes": entry.memory_bytes,
+            "bundled": entry.bundled,
+        }
+        for entry in PAIRS.values()
+    ]
+    return {"schema_version": 1, "methods": methods, "rules": rules, "pairs": pairs}
+
+
+@app.command()
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List methods, verification rules and pairs."""
+    data = catalogue_json()
+    if as_json:
+        write_json(data, "-")
+        return
+    for kind in ("methods", "rules", "pairs"):
+        print(f"{kind}:")
+        for item in data[kind]:
+            words = item.get("one_liner") or item["about"]
+            print(f"  {item['name']:20} {words['en']}")
+
+
+@app.command()
+def run(
+    method: Annotated[str, typer.Option(help="A method; see `methods`.")] = "draft-model",
+    pair: Annotated[str, typer.Option(help="A pair, or custom:TARGET|DRAFT.")] = "pocket",
+    rule: Annotated[str, typer.Option(help="A verification rule.")] = "token",
+    prompt: Annotated[str | None, typer.Option(help="The prompt.")] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(help="Read the prompt from a file.")
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Most tokens to emit.")] = 64,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens; 0: all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the smallest set with this mass.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Drop tokens below this share of the top.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    param: Annotated[
+        list[str] | None, typer.Option("-p", help="A method parameter, name=value.")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Text that ends the run.")] = None,
+    chat: Annotated[
+        bool | None, typer.Option("--chat/--raw", help="Chat template or raw text.")
+    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: Json = None,
+) -> None:
+    """Decode one prompt and show its rounds, or write the trace as JSON."""
+    from speclab.lab.console import print_run
+    from speclab.lab.runs import open_run
+    from speclab.models.catalogue import load_pair
+
+    if (prompt is None) == (prompt_file is None):
+        raise BadInput("Give a prompt with --prompt TEXT or --prompt-file FILE.")
+    if prompt_file is not None:
+        try:
+            prompt = prompt_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"Cannot read {prompt_file}: {error}.") from error
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
+    live = open_run(
+        loaded,
+        prompt or "",
+        method=method,
+        params=parse_params(param or []),
+        rule=rule,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        stop_strings=stop or (),
+        chat=chat,
+    )
+    if json_to is None:
+        print_run(live)
+        return
+    for _ in live:
+        pass
+    write_json(live.trace().to_json(), json_to)
+
+
+@app.command()
+def fetch(pair: Annotated[str, typer.Argument(help="Which pair to download and check.")]) -> None:
+    """Download a pair's weights, load them once and say where they came from."""
+    from speclab.models.catalogue import load_pair
+
+    loaded = load_pair(pair, device="cpu", progress=_say)
+    for note in loaded.notes:
+        print(note)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="pocket or smollm2-draft.")],
+    output: Annotated[Path | None, typer.Option(help="Where to write the weights.")] = None,
+    resume: Annotated[bool, typer.Option(help="Continue from the last checkpoint.")] = False,
+) -> None:
+    """Train a bundled model again by its recipe."""
+    from speclab.training.recipes import RECIPES
+
+    if recipe not in RECIPES:
+        raise BadInput(f"There is no recipe {recipe!r}.", f"Recipes: {', '.join(RECIPES)}.")
+    RECIPES[recipe](output, resume)
+
+
+@app.command()
+def bench(
+    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
+    methods: Annotated[
+        str, typer.Option(help="Comma list; parameters as draft-model:num_speculative_tokens=6.")
+    ] = "autoregressive,draft-model",
+    peer: Annotated[
+        str | None, typer.Option(help="transformers: its generate() as well.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Interleaved repeats.")] = 5,
+    prompts: Annotated[int, typer.Option(help="How many built-in prompts.")] = 20,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens per prompt; EOS is ignored.")] = 128,
+    memo: Annotated[bool, typer.Option(help="Also time the warm memo session.")] = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: Json = None,
+) -> None:
+    """Time methods against plain decoding, interleaved, on the same prompts."""
+    from speclab.lab.bench import BenchPlan, print_report, run_bench
+    from speclab.models.catalogue import load_pair
+
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
+    plan = BenchPlan(
+        methods=tuple(methods.split(",")),
+        peer=peer,
+        repeats=repeats,
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        memo=memo,
+    )
+    report = run_bench(loaded, plan, progress=_say)
+    if json_to is not None:
+        write_json(report, json_to)
+    if json_to != "-":
+        print_report(report)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the command line; errors for people exit with status 2."""
+    try:
+        app()
+    except SpeclabError as error:
+        print(f"Error: {error.what}", file=sys.stderr)
+        if error.hint:
+            print(f"Try: {error.hint}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

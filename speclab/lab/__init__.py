@@ -1,0 +1,1 @@
+"""Experiments: what to run, how often, saved where, with provenance."""

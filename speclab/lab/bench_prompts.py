@@ -1,0 +1,48 @@
+"""Prompts for timing, written for this project: pocket's own families, and chat requests."""
+
+from __future__ import annotations
+
+CHAT = (
+    "Write a short story about a fox who learns to swim.",
+    "Explain in simple words why the sky is blue.",
+    "List five healthy breakfast ideas.",
+    "What is the difference between a lake and a river?",
+    "Write a polite email asking for a day off next Friday.",
+    "Give me three tips for learning a new language.",
+    "Describe how bread is made, step by step.",
+    "What causes the seasons on Earth?",
+    "Write a Python function that returns the largest number in a list.",
+    "Summarise the story of the tortoise and the hare.",
+    "What should I pack for a weekend in the mountains?",
+    "Explain what a library card is to a child.",
+    "Write four lines about the sea in winter.",
+    "How do plants make their food?",
+    "Give a simple recipe for vegetable soup.",
+    "Tell me about the history of the bicycle.",
+    "Write a dialogue between a teacher and a student about homework.",
+    "What are the main parts of a computer?",
+    "Suggest names for a small bakery and explain one of them.",
+    "Write a Python program that prints the numbers from 1 to 10.",
+    "Why do we sleep?",
+    "Describe a busy market in the morning.",
+    "Explain how a candle burns.",
+    "Write a thank-you note to a neighbour.",
+)
+
+
+def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
+    """Return `count` (family, prompt) pairs: chat requests, or the bundled model's families."""
+    if chat:
+        chosen = [("chat", prompt) for prompt in CHAT]
+    else:
+        from speclab.training.corpus import example_prompts
+
+        families = example_prompts()
+        longest = max(map(len, families.values()))
+        chosen = [
+            (family, prompts[i])
+            for i in range(longest)
+            for family, prompts in families.items()
+            if i < len(prompts)
+        ]
+    return (chosen * (count // len(chosen) + 1))[:count]

@@ -1,0 +1,330 @@
+"""One request from prompt to trace: the entry point of the app, the command line and scripts."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit, Method, ModelHandle, VerifyRule
+from speclab.core.randomness import Seeded
+from speclab.core.records import ModelId, Round, RunSpec, Trace
+from speclab.core.rules import rule_named
+from speclab.engine.clocks import WallClock
+from speclab.engine.loop import Decoding, Limits
+from speclab.engine.recording import LawRecorder, record_counts
+from speclab.methods import make_method
+from speclab.models.pair import Pair
+
+ParamValue = float | int | str | bool | None
+
+
+@lru_cache(maxsize=1)
+def _versions() -> tuple[tuple[str, str], ...]:
+    versions = {"python": sys.version.split()[0]}
+    for package in ("speclab", "torch", "transformers", "numpy"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            if package == "speclab":
+                from speclab import __version__
+
+                versions[package] = __version__
+    return tuple(versions.items())
+
+
+def provenance() -> dict[str, str]:
+    """Return versions of what ran."""
+    return dict(_versions())
+
+
+def check_compatible(method: Method, rule: VerifyRule, pair: Pair) -> None:
+    """Refuse a method that this pair or this rule cannot serve.
+
+    Raises:
+        UnsupportedModel: naming what is missing.
+        BadInput: if the rule's needs are not met by the method.
+    """
+    there = set(pair.target.provides) | ({"draft_model"} if pair.drafts else set())
+    missing = sorted(method.card.needs - there)
+    if missing:
+        raise UnsupportedModel(
+            f"{method.card.name} needs {', '.join(missing)}, which the pair {pair.name} lacks.",
+            "Choose another method or pair.",
+        )
+    unmet = sorted(rule.needs - method.card.provides)
+    if unmet:
+        raise BadInput(
+            f"The rule {rule.name} needs {', '.join(unmet)} proposals; {method.card.name} gives "
+            f"{', '.join(sorted(method.card.provides))}.",
+            "Choose another rule.",
+        )
+
+
+def model_id(handle: Any, dtype: str) -> ModelId:
+    """Return the provenance of one model."""
+    return ModelId(
+        name=handle.name,
+        source=getattr(handle, "source", ""),
+        dtype=dtype,
+        num_parameters=getattr(handle, "num_parameters", 0),
+    )
+
+
+class LiveRun:
+    """A run on its way: iterate it for its rounds, ask `trace()` at any time.
+
+    Attributes:
+        spec: everything needed to run it again.
+        prompt_tokens: token ids of the prompt.
+        prefill_s: seconds of target and draft prefill.
+        rounds: the rounds so far.
+        warnings: sentences for the user.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        spec: RunSpec,
+        prompt_tokens: tuple[int, ...],
+        decoding: Decoding,
+        prefill_s: float,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.spec, self.prompt_tokens, self.prefill_s = spec, prompt_tokens, prefill_s
+        self.rounds: list[Round] = []
+        self.warnings = warnings
+        self._pair, self._decoding = pair, decoding
+        self._iterator = iter(decoding)
+
+    def __iter__(self) -> Iterator[Round]:
+        return self
+
+    def __next__(self) -> Round:
+        import torch
+
+        try:
+            round_ = next(self._iterator)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise NotEnoughMemory(
+                f"Memory ran out in round {len(self.rounds) + 1}.",
+                "Use a shorter prompt, fewer tokens or a smaller pair.",
+            ) from error
+        self.rounds.append(round_)
+        return round_
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        """Token ids emitted so far."""
+        return tuple(self._decoding.emitted)
+
+    def close(self) -> None:
+        """End the run now and release its caches."""
+        self._iterator.close()  # type: ignore[attr-defined]
+        self._decoding.run.close()
+        self._decoding.session.close()
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes of a token id."""
+        return self._pair.codec.piece(token)
+
+    def pieces(self, rounds: Sequence[Round]) -> dict[str, str]:
+        """Return the bytes, base64, of every token id that `rounds` mention."""
+        return encode_pieces(tokens_mentioned(rounds), self._pair.codec.piece)
+
+    def trace(self) -> Trace:
+        """Return everything so far as a trace."""
+        return Trace(
+            spec=self.spec,
+            prompt_tokens=self.prompt_tokens,
+            rounds=tuple(self.rounds),
+            prefill_s=self.prefill_s,
+            pieces=self.pieces(self.rounds)
+            | encode_pieces(set(self.prompt_tokens), self._pair.codec.piece),
+            warnings=self.warnings,
+        )
+
+
+def tokens_mentioned(rounds: Sequence[Round]) -> set[int]:
+    """Return every token id that appears in `rounds`."""
+    tokens: set[int] = set()
+    for round_ in rounds:
+        tokens.update(round_.tree.tokens, round_.emitted, (round_.verdict.next_token,))
+        tokens.update(f.drawn_token for f in round_.verdict.flips if f.drawn_token is not None)
+        for slice_ in round_.slices:
+            tokens.update(slice_.tokens)
+    return tokens
+
+
+def encode_pieces(tokens: set[int], piece: Callable[[int], bytes]) -> dict[str, str]:
+    """Return base64 bytes by decimal token id."""
+    return {str(token): base64.b64encode(piece(token)).decode() for token in sorted(tokens)}
+
+
+def open_run(
+    pair: Pair,
+    prompt: str | Sequence[int],
+    *,
+    method: str,
+    params: Mapping[str, ParamValue] | None = None,
+    rule: str = "token",
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    max_new_tokens: int = 64,
+    stop_strings: Sequence[str] = (),
+    chat: bool | None = None,
+    record_laws: bool = True,
+    ignore_eos: bool = False,
+    verifier: str = "auto",
+    cancelled: Callable[[], bool] = lambda: False,
+) -> LiveRun:
+    """Prefill and return a run that is ready to decode.
+
+    Args:
+        pair: loaded models. prompt: text, or token ids.
+        method: a name in METHODS; params: its parameters by name.
+        rule: a name in RULES.
+        sampling: default temperature 1, nothing filtered.
+        seed: of all randomness.
+        max_new_tokens: most tokens to emit; stop_strings: text that ends the run.
+        chat: use the chat template; None: the pair's default.
+        record_laws: keep the distributions of every tested token.
+        ignore_eos: go on after EOS (benchmarks).
+        verifier: "numpy", "torch" or "auto" (torch on CUDA).
+        cancelled: asked before every round.
+
+    Raises:
+        SpeclabError: for anything a person can put right.
+    """
+    sampling = sampling or Sampling()
+    chosen, judge = make_method(method, dict(params or {})), rule_named(rule)
+    check_compatible(chosen, judge, pair)
+    rng = Seeded(seed)
+    tokens = pair.codec.encode(prompt, chat=chat) if isinstance(prompt, str) else tuple(prompt)
+    limits = Limits(
+        max_new_tokens=max_new_tokens,
+        max_context=pair.target.max_context,
+        eos_ids=frozenset() if ignore_eos else pair.eos_ids,
+        stop_strings=tuple(stop_strings),
+    )
+    clock = WallClock(pair.device)
+    mirror, verifier = _choose_verifier(verifier, judge, pair.device)
+    begun = clock.now()
+    session = pair.target.open(tokens, chosen.taps)
+    run = chosen.start(_kit(pair, chosen, tokens, sampling, limits, session, clock))
+    prefill_s = clock.now() - begun
+    greedy = sampling.greedy
+    decoding = Decoding(
+        session=session,
+        run=run,
+        rule=judge,
+        rng=rng,
+        sampling=sampling,
+        limits=limits,
+        piece=pair.codec.piece,
+        record=LawRecorder(pair.dtype, greedy) if record_laws else record_counts,
+        clock=clock,
+        mirror=mirror,
+        cancelled=cancelled,
+    )
+    spec = RunSpec(
+        method=method,
+        params={param.name: getattr(chosen, param.name) for param in chosen.card.params},
+        rule=rule,
+        pair=pair.name,
+        target=model_id(pair.target, pair.dtype),
+        drafts=tuple(model_id(draft, pair.dtype) for draft in pair.drafts),
+        sampling=sampling,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        stop_strings=tuple(stop_strings),
+        chat=bool(pair.codec.chat_by_default if chat is None else chat),
+        device=pair.device,
+        verifier=verifier,
+        versions=provenance(),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    return LiveRun(pair, spec, tokens, decoding, prefill_s, _warnings(pair, tokens, limits))
+
+
+def _choose_verifier(verifier: str, rule: VerifyRule, device: str) -> tuple[Any, str]:
+    if verifier not in ("auto", "numpy", "torch"):
+        raise BadInput(f"There is no verifier {verifier!r}.", "Use auto, numpy or torch.")
+    from speclab.engine.torch_verify import MIRRORS
+
+    wanted = verifier == "torch" or (verifier == "auto" and device.startswith("cuda"))
+    if wanted and rule.name in MIRRORS:
+        return MIRRORS[rule.name], "torch"
+    if verifier == "torch":
+        raise BadInput(f"The rule {rule.name} has no torch mirror.", "Use the numpy verifier.")
+    return None, "numpy"
+
+
+def _kit(
+    pair: Pair,
+    method: Method,
+    tokens: tuple[int, ...],
+    sampling: Sampling,
+    limits: Limits,
+    session: Any,
+    clock: WallClock,
+) -> DraftKit:
+    return DraftKit(
+        prompt=tokens,
+        sampling=sampling,
+        eos_ids=limits.eos_ids,
+        vocab_size=pair.target.vocab_size,
+        drafts=pair.drafts,
+        target=session,
+        prefill_features=session.prefill_features if method.taps else {},
+        clock=clock,
+    )
+
+
+def _warnings(pair: Pair, tokens: tuple[int, ...], limits: Limits) -> tuple[str, ...]:
+    warnings = []
+    left = limits.max_context - len(tokens)
+    if left < limits.max_new_tokens:
+        warnings.append(
+            f"The context holds {limits.max_context} tokens: at most {left} new ones fit after "
+            f"this prompt of {len(tokens)}."
+        )
+    shortest: ModelHandle | None = min(pair.drafts, key=lambda d: d.max_context, default=None)
+    if shortest is not None and len(tokens) + limits.max_new_tokens > shortest.max_context:
+        warnings.append(
+            f"{shortest.name} holds {shortest.max_context} tokens; beyond that nothing is drafted."
+        )
+    return tuple(warnings)
+
+
+def generate(pair: Pair, prompt: str | Sequence[int], **request: Any) -> Trace:
+    """Run to the end and return the trace.
+
+    Args:
+        pair: from `load_pair`. prompt: text, or token ids.
+        **request: the arguments of `open_run`; sampling fields (`temperature`, `top_k`, `top_p`,
+            ...) and the method's parameters may be given by their own names.
+
+    Example:
+        >>> trace = generate(pair, "Once", method="draft-model", temperature=0, seed=0,
+        ...                  max_new_tokens=60, num_speculative_tokens=4)
+
+    Raises:
+        SpeclabError: for anything a person can put right.
+    """
+    sampling = {f: request.pop(f) for f in Sampling.__dataclass_fields__ if f in request}
+    known = open_run.__kwdefaults__.keys() | {"method"}
+    params = {key: request.pop(key) for key in list(request) if key not in known}
+    request["params"] = {**request.get("params", {}), **params}
+    if sampling:
+        request["sampling"] = Sampling(**sampling)
+    run = open_run(pair, prompt, **{"method": "draft-model", **request})
+    for _ in run:
+        pass
+    return run.trace()

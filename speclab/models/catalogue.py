@@ -1,0 +1,177 @@
+"""The explicit table of pairs. Importing it loads neither torch nor a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from speclab.core.errors import BadInput
+from speclab.core.protocols import LocalText
+from speclab.models.pair import Pair, PairEntry
+
+GIB = 1024**3
+MIB = 1024**2
+
+PAIRS: dict[str, PairEntry] = {
+    entry.name: entry
+    for entry in (
+        PairEntry(
+            name="pocket",
+            title=LocalText("Pocket (bundled, offline)", "Pocket（内置，离线可用）"),
+            about=LocalText(
+                "A 5 M target and a 0.4 M distilled draft, trained for this lab.",
+                "为本实验室训练的 5M 目标模型与 0.4M 蒸馏草稿模型。",
+            ),
+            target="bundled:pocket/target",
+            draft="bundled:pocket/draft",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=64 * MIB,
+        ),
+        PairEntry(
+            name="pocket-undistilled",
+            title=LocalText("Pocket with the undistilled twin", "Pocket，未蒸馏的草稿"),
+            about=LocalText(
+                "The same target with a draft of the same size that was never shown the target.",
+                "同一个目标模型，草稿模型大小相同但没有向目标模型学习过。",
+            ),
+            target="bundled:pocket/target",
+            draft="bundled:pocket/draft_undistilled",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=64 * MIB,
+        ),
+        PairEntry(
+            name="smollm2-135m",
+            title=LocalText("SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct"),
+            about=LocalText(
+                "A public chat model with a small draft trained for this lab.",
+                "公开的对话模型，配以本实验室训练的小草稿模型。",
+            ),
+            target="HuggingFaceTB/SmolLM2-135M-Instruct",
+            draft="bundled:smollm2-135m-draft",
+            licence="Apache-2.0",
+            download_bytes=270 * MIB,
+            memory_bytes=700 * MIB,
+            dtype="bfloat16",
+            chat=True,
+        ),
+        PairEntry(
+            name="smollm2-360m",
+            title=LocalText("SmolLM2-360M ← 135M", "SmolLM2-360M ← 135M"),
+            about=LocalText("Two models of one public family.", "同一公开系列的两个模型。"),
+            target="HuggingFaceTB/SmolLM2-360M-Instruct",
+            draft="HuggingFaceTB/SmolLM2-135M-Instruct",
+            licence="Apache-2.0",
+            download_bytes=1000 * MIB,
+            memory_bytes=1100 * MIB,
+            dtype="bfloat16",
+            chat=True,
+        ),
+        PairEntry(
+            name="smollm2-1.7b",
+            title=LocalText("SmolLM2-1.7B ← 135M", "SmolLM2-1.7B ← 135M"),
+            about=LocalText("A target 13 times its draft.", "目标模型是草稿模型的 13 倍。"),
+            target="HuggingFaceTB/SmolLM2-1.7B-Instruct",
+            draft="HuggingFaceTB/SmolLM2-135M-Instruct",
+            licence="Apache-2.0",
+            download_bytes=3700 * MIB,
+            memory_bytes=4 * GIB,
+            dtype="bfloat16",
+            chat=True,
+        ),
+        PairEntry(
+            name="qwen2.5-1.5b",
+            title=LocalText("Qwen2.5-1.5B ← 0.5B", "Qwen2.5-1.5B ← 0.5B"),
+            about=LocalText(
+                "Multilingual, a large vocabulary of 151,936 tokens.",
+                "多语言，词表大（151,936 个词元）。",
+            ),
+            target="Qwen/Qwen2.5-1.5B-Instruct",
+            draft="Qwen/Qwen2.5-0.5B-Instruct",
+            licence="Apache-2.0",
+            download_bytes=4100 * MIB,
+            memory_bytes=5 * GIB,
+            dtype="bfloat16",
+            chat=True,
+        ),
+        PairEntry(
+            name="qwen3-4b",
+            title=LocalText("Qwen3-4B ← 0.6B", "Qwen3-4B ← 0.6B"),
+            about=LocalText("For a GPU of 12 GB or more.", "适合 12 GB 以上的 GPU。"),
+            target="Qwen/Qwen3-4B",
+            draft="Qwen/Qwen3-0.6B",
+            licence="Apache-2.0",
+            download_bytes=9500 * MIB,
+            memory_bytes=11 * GIB,
+            dtype="bfloat16",
+            chat=True,
+        ),
+    )
+}
+
+CUSTOM = "custom:"
+SPACE_MAX_BYTES = 6 * GIB
+
+
+def on_space() -> bool:
+    """Whether this process runs on Hugging Face Spaces."""
+    return os.environ.get("SYSTEM") == "spaces"
+
+
+def pair_entry(name: str) -> PairEntry:
+    """Return the catalogue's entry, or one made of "custom:TARGET|DRAFT".
+
+    Raises:
+        BadInput: for an unknown name or a malformed custom pair.
+    """
+    if name in PAIRS:
+        return PAIRS[name]
+    if name.startswith(CUSTOM):
+        target, bar, draft = name.removeprefix(CUSTOM).partition("|")
+        target, draft = target.strip(), draft.strip()
+        if not (target and bar and draft):
+            raise BadInput(
+                f"A custom pair needs a target and a draft, not {name!r}.",
+                "Write custom:TARGET|DRAFT with two hub ids or local folders.",
+            )
+        return PairEntry(
+            name=name,
+            title=LocalText(f"{target} ← {draft}", f"{target} ← {draft}"),
+            about=LocalText("Chosen by you.", "由你选择。"),
+            target=target,
+            draft=draft,
+            licence="see its model card",
+            download_bytes=0,
+            memory_bytes=0,
+            dtype="bfloat16",
+            chat=True,
+        )
+    raise BadInput(f"There is no pair {name!r}.", f"Pairs: {', '.join(PAIRS)}.")
+
+
+def load_pair(
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Pair:
+    """Load a pair of the catalogue, or "custom:TARGET|DRAFT" (hub ids or local folders).
+
+    Args:
+        name: which pair.
+        device: "auto" (CUDA when there is one), "cpu" or "cuda".
+        dtype: "float32", "float64", "bfloat16" or "float16"; None: the pair's default.
+        progress: called with a short sentence at each step.
+
+    Raises:
+        BadInput: unknown pair, device or dtype.
+        ModelUnavailable: weights that cannot be found, reached or trusted.
+        PairMismatch: a draft that cannot work with this target.
+        NotEnoughMemory: a pair that does not fit.
+    """
+    entry = pair_entry(name)
+    from speclab.models.loading import load_entry
+
+    return load_entry(entry, device=device, dtype=dtype, progress=progress or (lambda text: None))

@@ -1,0 +1,1 @@
+"""From traces to numbers with intervals. Pure functions."""

@@ -1,0 +1,94 @@
+"""The torch mirror decides as the numpy rule does, given the same uniforms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from speclab.core.errors import NumericalFault
+from speclab.core.laws import Row, Sampling, process
+from speclab.core.protocols import Proposal
+from speclab.core.randomness import Scripted
+from speclab.core.rows import TargetRows
+from speclab.core.rules import RULES
+from speclab.core.trees import EMPTY_TREE, TokenTree
+from speclab.engine.torch_verify import MIRRORS, process_rows
+
+SAMPLINGS = (
+    Sampling(),
+    Sampling(temperature=0.0),
+    Sampling(temperature=0.7, top_k=5),
+    Sampling(temperature=1.3, top_p=0.8),
+    Sampling(top_k=6, top_p=0.9, min_p=0.05),
+)
+
+
+class FakeScores:
+    def __init__(self, logits: np.ndarray) -> None:
+        self.logits = torch.from_numpy(logits)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+def test_laws_agree(sampling: Sampling) -> None:
+    logits = np.random.default_rng(1).normal(0, 3, (6, 40))
+    logits[2, 5] = logits[2, 9] = logits[2].max() + 1.0
+    laws = process_rows(torch.from_numpy(logits), sampling).numpy()
+    want = np.array([process(row, sampling) for row in logits])
+    assert np.abs(laws - want).max() < 1e-14
+    assert ((laws > 0) == (want > 0)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+@pytest.mark.parametrize("name", MIRRORS)
+def test_verdicts_agree(name: str, sampling: Sampling, dtype: type) -> None:
+    generator = np.random.default_rng(2)
+    for _ in range(60):
+        gamma = int(generator.integers(0, 4))
+        logits = generator.normal(0, 2, (gamma + 1, 12)).astype(dtype)
+        laws = [process(generator.normal(0, 2, 12), sampling) for _ in range(gamma)]
+        tokens = [int(generator.choice(12, p=law)) for law in laws]
+        sampled = sampling.temperature > 0 and generator.random() < 0.7
+        proposal = Proposal(
+            tree=TokenTree.chain(tokens) if gamma else EMPTY_TREE,
+            draft_probs=tuple(laws) if sampled else (None,) * gamma,
+        )
+        uniforms = list(generator.random(gamma + 1))
+        rows = TargetRows(lambda i, x=logits: Row(x[i]), sampling, proposal.tree)
+        want = RULES[name].verify(rows, proposal, Scripted(uniforms), 7)
+        got = MIRRORS[name](FakeScores(logits), proposal, sampling, Scripted(uniforms), 7)
+        assert got is not None
+        near = [abs(f.u - f.accept_prob) < 1e-6 for f in want.flips if f.u is not None]
+        if dtype is np.float64 or not any(near):
+            assert (got.accepted, got.next_token, got.outcome) == (
+                want.accepted,
+                want.next_token,
+                want.outcome,
+            )
+            for left, right in zip(got.flips, want.flips, strict=True):
+                assert (left.node, left.token, left.accepted) == (
+                    right.node,
+                    right.token,
+                    right.accepted,
+                )
+
+
+def test_u_zero_does_not_accept_the_impossible() -> None:
+    logits = np.log(np.array([[1e-300, 0.5, 0.5], [0.3, 0.3, 0.4]]))
+    logits[0, 0] = -np.inf
+    proposal = Proposal(tree=TokenTree.chain([0]), draft_probs=(np.array([0.5, 0.25, 0.25]),))
+    got = MIRRORS["token"](FakeScores(logits), proposal, Sampling(), Scripted([0.0, 0.0]), 3)
+    assert got is not None and got.accepted == () and got.next_token == 1
+
+
+def test_trees_and_foreign_scores_are_left_to_numpy() -> None:
+    tree = Proposal(tree=TokenTree((0, 1), (-1, -1)), draft_probs=(None, None))
+    assert MIRRORS["token"](FakeScores(np.zeros((3, 4))), tree, Sampling(), Scripted([]), 0) is None
+    assert MIRRORS["token"](object(), Proposal(), Sampling(), Scripted([]), 0) is None
+
+
+def test_nan_is_refused() -> None:
+    logits = np.full((1, 4), np.nan)
+    with pytest.raises(NumericalFault):
+        MIRRORS["token"](FakeScores(logits), Proposal(), Sampling(), Scripted([0.5]), 0)

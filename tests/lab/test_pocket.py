@@ -1,0 +1,114 @@
+"""The bundled pair: exact law through both sessions, greedy equality, self-draft, frozen files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit
+from speclab.core.randomness import Randomness
+from speclab.core.rules import RULES
+from speclab.engine.loop import Decoding, Limits
+from speclab.engine.memo import MemoHandle
+from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.runs import generate
+from speclab.methods import METHODS, make_method
+from speclab.models.catalogue import load_pair
+from speclab.models.pair import Pair
+from speclab.testing import exact_law, largest_difference, target_law
+
+GREEDY = Sampling(temperature=0.0)
+NEAR_TIE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def pocket64() -> Pair:
+    return load_pair("pocket", device="cpu", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Pair:
+    return load_pair("pocket", device="cpu")
+
+
+def begin(pair: Pair, name: str, rule: str, prompt, limits: Limits, rng: Randomness) -> Decoding:
+    sampling = Sampling(top_k=3)
+    params = {"num_speculative_tokens": 2} if name != "autoregressive" else {}
+    method = make_method(name, params)
+    session = pair.target.open(prompt)
+    kit = DraftKit(
+        prompt=prompt,
+        sampling=sampling,
+        eos_ids=limits.eos_ids,
+        vocab_size=pair.target.vocab_size,
+        drafts=pair.drafts,
+        target=session,
+    )
+    return Decoding(
+        session=session,
+        run=method.start(kit),
+        rule=RULES[rule],
+        rng=rng,
+        sampling=sampling,
+        limits=limits,
+    )
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES.values() if rule.lossless])
+@pytest.mark.parametrize("name", METHODS)
+def test_exact_law_of_the_pair(pocket64: Pair, name: str, rule: str) -> None:
+    prompt = pocket64.codec.encode("Once upon a time, Once upon a")
+    limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=pocket64.eos_ids)
+    memo = replace(
+        pocket64,
+        target=MemoHandle(pocket64.target),
+        drafts=tuple(MemoHandle(draft) for draft in pocket64.drafts),
+    )
+    by_memo = exact_law(partial(begin, memo, name, rule, prompt, limits))
+    want = target_law(memo.target.model, prompt, Sampling(top_k=3), limits)
+    assert sum(by_memo.probs.values()) == pytest.approx(1.0, abs=1e-12)
+    rows_differ = largest_difference(by_memo.probs, want)
+    assert rows_differ < 1e-12
+    by_cache = exact_law(partial(begin, pocket64, name, rule, prompt, limits))
+    assert largest_difference(by_cache.probs, want) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["draft-model", "prompt-lookup"])
+def test_greedy_speculation_is_the_targets_own_text(
+    pocket: Pair, pocket64: Pair, name: str
+) -> None:
+    differences = []
+    for index, (_, text) in enumerate(bench_prompts(False, 20)):
+        plain = generate(pocket, text, method="autoregressive", sampling=GREEDY, max_new_tokens=40)
+        gamma = 1 + index % 8
+        request = {"method": name, "sampling": GREEDY, "max_new_tokens": 40}
+        fast = generate(pocket, text, num_speculative_tokens=gamma, **request)
+        if fast.emitted != plain.emitted:
+            differences.append(text)
+            assert any(round_.near_tie for round_ in (*plain.rounds, *fast.rounds)), text
+            exact = generate(pocket64, text, num_speculative_tokens=gamma, **request)
+            slow = generate(
+                pocket64, text, method="autoregressive", sampling=GREEDY, max_new_tokens=40
+            )
+            assert exact.emitted == slow.emitted
+    assert len(differences) <= 2, differences
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 4, 8])
+def test_greedy_self_draft_accepts_everything(pocket64: Pair, gamma: int) -> None:
+    selfish = replace(pocket64, drafts=(pocket64.target,))
+    trace = generate(
+        selfish,
+        "Once upon a time",
+        method="draft-model",
+        sampling=GREEDY,
+        max_new_tokens=64,
+        ignore_eos=True,
+        num_speculative_tokens=gamma,
+    )
+    drafted = sum(round_.num_drafted for round_ in trace.rounds)
+    assert drafted > 0
+    assert sum(round_.num_accepted for round_ in trace.rounds) == drafted
