@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -209,6 +210,16 @@ class RunSpec:
     created: str = ""
 
 
+def find_stop(text: str, stop_strings: Sequence[str]) -> int | None:
+    """Return where the stop string begins that is complete first; None if there is none.
+
+    Reading character by character would stop there, however the text came in tokens.
+    """
+    places = [(text.find(stop), stop) for stop in stop_strings if stop and stop in text]
+    ends = [(start + len(stop), start) for start, stop in places]
+    return min(ends)[1] if ends else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A whole run.
@@ -247,8 +258,7 @@ class Trace:
         """The emitted text, cut before a stop string that ended the run."""
         raw = b"".join(self.piece(token) for token in self.emitted).decode("utf-8", "replace")
         if self.stop_reason == "stop_string":
-            ends = [raw.find(stop) for stop in self.spec.stop_strings if stop in raw]
-            raw = raw[: min(ends)] if ends else raw
+            raw = raw[: find_stop(raw, self.spec.stop_strings)]
         return raw
 
     def to_json(self) -> str:

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from speclab.core.records import StopReason
+from speclab.core.records import StopReason, find_stop
 
 
 class HasLimits(Protocol):
@@ -90,10 +90,10 @@ class TextStream:
         return self._release(self._held + self._decoder.decode(piece))
 
     def _release(self, text: str) -> str:
-        starts = [text.find(stop) for stop in self._stops if stop in text]
-        if starts:
+        start = find_stop(text, self._stops)
+        if start is not None:
             self.stopped, self._held = True, ""
-            return text[: min(starts)]
+            return text[:start]
         hold = 0
         for stop in self._stops:
             for size in range(min(len(stop) - 1, len(text)), 0, -1):
