@@ -256,7 +256,8 @@ def print_report(report: dict[str, Any]) -> None:
     console = Console(highlight=False)
     costs = report["costs"]
     console.print(
-        f"{report['pair']} · {report['dtype']} · {report['device']} · {report['threads']} threads · "
+        f"{report['pair']} · {report['dtype']} · {report['device']} · "
+        f"{report['threads']} threads · "
         f"{report['num_prompts']} prompts × {report['max_new_tokens']} tokens × "
         f"{report['repeats']} repeats"
     )

@@ -49,7 +49,8 @@ def begin(method: Method, rule: str, sampling: Sampling, rng: Randomness) -> Dec
 
 def shipped() -> list[Method]:
     methods = [make_method(name) for name in METHODS if name != "draft-model"]
-    return methods + [
+    return [
+        *methods,
         make_method("draft-model", {"num_speculative_tokens": 1}),
         make_method("draft-model", {"num_speculative_tokens": 2}),
         make_method("draft-model", {"num_speculative_tokens": 2, "draft_temperature": 0.0}),
