@@ -33,8 +33,8 @@ PIECES: list[bytes] = [
         for word in (
             "The", " cat", " sat", " on", " the", " mat", ".", "\n", "\t", " and", " then", " it",
             " looked", " at", " a", " small", " bird", ",", " who", " sang", " in", " tree", "<b>",
-            "</b>", "${1+1}", "\\x5c\\n", "{{value}}", " 你好", "世界", "。", " red", " blue", "ing",
-            " house", "\n\n", "  ", " `code`", " unbelievably long token name", "&amp;", " 🐶",
+            "</b>", "${1+1}", "\\x5c\\n", "{{value}}", " 你好", "世界", "。", " red", " blue",
+            "ing", " house", "\n\n", "  ", " `code`", " unbelievably long token name", "&amp;", " 🐶",
         )
     ),
     CAT[:2],
@@ -122,7 +122,7 @@ def judged_round(
         node = verdict.accepted[-1] if verdict.accepted else -1
         where = context + len(verdict.accepted)
         slices.append(cut(None, where, laws[node + 1], None, [verdict.next_token]))
-    emitted = tuple(tree.tokens[n] for n in verdict.accepted) + (verdict.next_token,)
+    emitted = (*(tree.tokens[n] for n in verdict.accepted), verdict.next_token)
     return Round(
         index=index,
         context_length=context,

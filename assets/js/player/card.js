@@ -31,11 +31,13 @@ function formulaLine(item, phase) {
   const result = make('b', {class: 'term result'}, percent(flip.accept_prob));
   if (kind === 'ratio' || kind === 'one_hot') {
     const ratio = flip.draft_prob > 0 ? flip.target_prob / flip.draft_prob : Infinity;
-    return make('p', {class: 'formula'}, label('accept_prob'), ' = min(1, ', p, ' / ', q, `) = min(1, ${ratio >= 100 ? '> 100' : ratio.toFixed(2)}) = `, result);
+    return make('p', {class: 'formula'}, label('accept_prob'), ' = min(1, ', p, ' / ', q, `) = min(1, ${ratioText(ratio)}) = `, result);
   }
   if (kind === 'match') return make('p', {class: 'formula'}, label('accept_prob'), ' = ', p, ' = ', result);
   return make('p', {class: 'formula'}, p, ' · ', q, ' · ', label('accept_prob_rule'), ' = ', result);
 }
+
+const ratioText = (ratio) => (ratio >= 100 ? '>100' : ratio >= 0.095 || ratio === 0 ? ratio.toFixed(2) : prob(ratio));
 
 function lawsTable(item) {
   const slice = item.slice, rawP = slice?.raw_target || [], rawQ = slice?.raw_draft || [];

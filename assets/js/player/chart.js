@@ -82,7 +82,7 @@ function rowText(row, data) {
 
 function drawChart(item, data) {
   const box = make('div', {class: 'chart'}), rows = chosenRows(data, view.more), series = seriesOf(data);
-  const unit = unitOf(ui.root) * 0.85, width = Math.max(240, widthOf(ui.chart)), {id, defs} = hatch();
+  const unit = unitPx * 0.85, width = Math.max(240, widthOf(ui.chart)), {id, defs} = hatch();
   const bars = view.mode === 'bars', barHeight = Math.max(4, Math.round(unit * 0.36));
   const rowHeight = bars ? Math.max(unit * 1.5, series.length * (barHeight + 1) + 8) : unit * 1.9;
   const nameWidth = Math.min(unit * 8, width * 0.28), valueWidth = unit * (data.drafted ? 7.2 : 4);

@@ -2,8 +2,9 @@
 const SVG_NS = 'http://www.w3.org/2000/svg';
 const LABELS = JSON.parse(props.labels || '{}');
 
-function label(key, values = {}) {
+function label(key, values) {
   const pattern = LABELS[key] ?? key;
+  if (!values) return pattern;
   return pattern.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
@@ -41,7 +42,8 @@ function iconButton(name, text, action) {
 // A probability to three decimals; tiny ones keep a leading digit so that they never read as zero.
 function prob(x) {
   if (x === null || x === undefined || !Number.isFinite(x)) return '–';
-  if (x !== 0 && Math.abs(x) < 0.0005) return x.toExponential(1);
+  if (x > 0 && x < 1e-6) return '<1e-6';
+  if (x > 0 && x < 0.0005) return x.toExponential(1);
   return x.toFixed(3).replace(/0$/, '');
 }
 
@@ -54,7 +56,8 @@ function probPair(a, b) {
 
 function percent(x) {
   const value = 100 * x;
-  if (value !== 0 && value < 0.05) return `${value.toPrecision(1)} %`;
+  if (value > 0 && value < 0.001) return '<0.001 %';
+  if (value > 0 && value < 0.05) return `${value.toPrecision(1)} %`;
   const digits = Number.isInteger(value) || (value >= 10 && value <= 99) ? 0 : 1;
   return `${value.toFixed(digits)} %`;
 }
@@ -68,4 +71,7 @@ const reducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').match
 
 // Widths inside a hidden tab are 0; drawings then use a plausible width and are redrawn when shown.
 const widthOf = (node, fallback = 560) => node.clientWidth || fallback;
-const unitOf = (node) => parseFloat(getComputedStyle(node).fontSize) || 16;
+
+// The font size all drawings scale with; read rarely, because reading it forces a style pass.
+let unitPx = 16;
+function measureUnit(node) { unitPx = parseFloat(getComputedStyle(node).fontSize) || 16; }

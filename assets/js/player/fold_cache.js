@@ -8,9 +8,9 @@ function targetCells(round) {
   for (const item of round.items) {
     const done = phaseOf(item) === 'done';
     const kind = !done ? 'new' : kept.has(item.node) ? 'kept' : 'dropped';
-    cells.push({kind, text: shorten(flatText(item.runs), 6), key: keyOf(item), title: label(`kv_${kind}`)});
+    cells.push({kind, text: shorten(item.name, 6), key: keyOf(item), title: label(`kv_${kind}`)});
   }
-  cells.push({kind: 'pending', text: shorten(flatText(round.next.runs), 6), key: keyOf(round.next), title: label('kv_next'), hide: phaseOf(round.next) !== 'done'});
+  cells.push({kind: 'pending', text: shorten(round.next.name, 6), key: keyOf(round.next), title: label('kv_next'), hide: phaseOf(round.next) !== 'done'});
   return cells;
 }
 
@@ -21,7 +21,7 @@ function draftCells(round) {
   for (const item of round.items) {
     const never = item.depth === deepest, done = phaseOf(item) === 'done';
     const kind = never ? 'never' : !done ? 'new' : kept.has(item.node) ? 'kept' : 'dropped';
-    cells.push({kind, text: shorten(flatText(item.runs), 6), key: keyOf(item), title: label(`kv_${kind}`)});
+    cells.push({kind, text: shorten(item.name, 6), key: keyOf(item), title: label(`kv_${kind}`)});
   }
   return cells;
 }
@@ -53,7 +53,7 @@ fold('cache', {
 fold('timeline', {
   update(body) {
     const rounds = nearbyRounds(7), total = (round) => PHASES.reduce((sum, name) => sum + round.timing[`${name}_s`], 0);
-    const most = Math.max(1e-9, ...rounds.map(total)), unit = unitOf(ui.root) * 0.85, width = Math.max(280, widthOf(body));
+    const most = Math.max(1e-9, ...rounds.map(total)), unit = unitPx * 0.85, width = Math.max(280, widthOf(body));
     const rowHeight = unit * 1.7, left = unit * 3.2, right = unit * 5, scale = (width - left - right) / most, height = rounds.length * rowHeight + 4;
     const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': unit, class: 'timeline-svg', role: 'img', 'aria-label': label('timeline_aria')});
     rounds.forEach((round, i) => {

@@ -42,7 +42,7 @@ fold('counters', {
       list.append(make('details', {class: 'counter'},
         make('summary', {title: entry.definition || ''},
           make('span', {class: 'counter-value'}, value, entry.unit ? make('small', {}, ` ${entry.unit}`) : null),
-          make('span', {class: 'counter-name'}, entry.name, entry.symbol && entry.symbol !== '-' ? make('i', {}, ` ${entry.symbol}`) : null), badge),
+          make('span', {class: 'counter-name'}, entry.title || entry.name, entry.symbol && entry.symbol !== '-' ? make('i', {}, ` ${entry.symbol}`) : null), badge),
         make('p', {}, entry.definition || '')));
     }
     body.append(list);

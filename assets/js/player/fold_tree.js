@@ -23,7 +23,7 @@ function ancestors(round, node) {
 }
 
 function treeDrawing(round) {
-  const unit = unitOf(ui.root) * 0.85, {places, lines, depth} = layoutTree(round);
+  const unit = unitPx * 0.85, {places, lines, depth} = layoutTree(round);
   const boxWidth = unit * 5.6, stepX = boxWidth + unit * 1.8, stepY = unit * 2.3, boxHeight = unit * 1.7, pad = 4;
   const width = depth * stepX + boxWidth + 2 * pad, height = lines * stepY + 2 * pad;
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': unit, class: 'tree-svg', role: 'img', 'aria-label': label('tree_aria', {n: round.size, accepted: round.accepted.length})});
@@ -37,7 +37,7 @@ function treeDrawing(round) {
   svg.append(treeNode({text: label('pending_token'), kind: 'pending', x: root.x, y: root.y, boxWidth, boxHeight, node: -1}));
   for (const item of round.items) {
     const kind = phaseOf(item) === 'done' ? item.state : 'drafted';
-    svg.append(treeNode({text: shorten(flatText(item.runs), 8), full: describe(item), kind, ...at(item.node), boxWidth, boxHeight, key: keyOf(item), node: item.node}));
+    svg.append(treeNode({text: shorten(item.name, 8), full: describe(item), kind, ...at(item.node), boxWidth, boxHeight, key: keyOf(item), node: item.node}));
   }
   return svg;
 }
@@ -50,7 +50,7 @@ function treeNode({text, full, kind, x, y, boxWidth, boxHeight, key, node}) {
 }
 
 function maskDrawing(round) {
-  const count = round.size + 1, unit = unitOf(ui.root) * 0.75;
+  const count = round.size + 1, unit = unitPx * 0.75;
   const cell = Math.max(7, Math.min(unit * 1.5, 340 / count)), names = unit * 4.2, past = cell * 2.4, pad = 2;
   const width = names + past + count * cell + 2 * pad, top = unit * 1.6, height = top + count * cell + 2 * pad;
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': Math.min(unit, cell * 0.9), class: 'mask-svg', role: 'img', 'aria-label': label('mask_aria', {n: count})});
@@ -59,7 +59,7 @@ function maskDrawing(round) {
     const item = row && round.items[row - 1], seen = new Set(ancestors(round, row - 1)), y = top + row * cell;
     const group = makeSvg('g', {class: `mask-row ${item ? item.state : 'pending'}`, 'data-k': item ? keyOf(item) : null, 'data-node': row - 1});
     group.append(makeSvg('rect', {class: 'mask-back', x: 0, y, width, height: cell}),
-      makeSvg('text', {x: names - 4, y: y + cell * 0.76, 'text-anchor': 'end', class: 'name'}, item ? shorten(flatText(item.runs), 7) : label('pending_short')),
+      makeSvg('text', {x: names - 4, y: y + cell * 0.76, 'text-anchor': 'end', class: 'name'}, item ? shorten(item.name, 7) : label('pending_short')),
       makeSvg('rect', {class: 'cell on', x: names + 1, y: y + 1, width: past - 4, height: cell - 2}));
     for (let column = 0; column < count; column += 1) {
       group.append(makeSvg('rect', {class: `cell ${seen.has(column - 1) ? 'on' : 'off'}`, x: names + past + column * cell + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1}));

@@ -164,6 +164,7 @@ function receiveLoad(message) {
     return;
   }
   setPlaying(false);
+  measureUnit(ui.root);
   loadStore(message);
   refresh(message);
   fill(element, {'data-ready': ''}, []);
@@ -209,6 +210,7 @@ new ResizeObserver(() => {
   const width = ui.card.clientWidth;
   if (!width || Math.abs(width - seenWidth) < 2) return;
   seenWidth = width;
+  measureUnit(ui.root);
   if (store.rounds.length && view.focus) { drawCard(); updateFolds(); }
 }).observe(ui.card);
 

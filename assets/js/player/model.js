@@ -11,9 +11,28 @@ function bytesOf(token) {
   return bytes;
 }
 
+// Most tokens start on a character boundary: their decoding is shared.
+const wholeCache = new Map();
+
+function decodeToken(carry, token) {
+  if (carry.length) return withRuns(feedBytes(carry, bytesOf(token)));
+  let fed = wholeCache.get(token);
+  if (!fed) {
+    fed = withRuns(feedBytes(NO_BYTES, bytesOf(token)));
+    wholeCache.set(token, fed);
+  }
+  return fed;
+}
+
+function withRuns(fed) {
+  fed.runs = visibleRuns(fed.parts);
+  fed.name = flatText(fed.runs);
+  return fed;
+}
+
 // A token's name where no surrounding bytes are known, or after `carry`.
 function tokenName(token, carry = NO_BYTES, limit = 40) {
-  return shorten(flatText(visibleRuns(feedBytes(carry, bytesOf(token)).parts)), limit);
+  return shorten(decodeToken(carry, token).name, limit);
 }
 
 function emptyStore() {
@@ -29,9 +48,9 @@ let store = emptyStore();
 function readPrompt(tokens) {
   let carry = NO_BYTES;
   const items = tokens.map((token, position) => {
-    const fed = feedBytes(carry, bytesOf(token));
+    const fed = decodeToken(carry, token);
     carry = fed.carry;
-    return {token, position, runs: visibleRuns(fed.parts)};
+    return {token, position, runs: fed.runs};
   });
   return {items, carry};
 }
@@ -65,13 +84,13 @@ function readRound(raw) {
   tree.tokens.forEach((token, node) => {
     const parent = tree.parents[node];
     const before = parent < 0 ? start : carries[parent];
-    const fed = feedBytes(before, bytesOf(token));
+    const fed = decodeToken(before, token);
     carries.push(fed.carry);
     depths.push(parent < 0 ? 1 : depths[parent] + 1);
     const state = nodeState(node, acceptedSet, flipAt);
     items.push({
       round: index, node, token, state, flip: flipAt.get(node), slice: slices.get(node),
-      runs: visibleRuns(fed.parts), before, depth: depths[node], parent,
+      runs: fed.runs, name: fed.name, before, depth: depths[node], parent,
       position: raw.context_length - 1 + depths[node],
       cut: state === 'accepted' && accepted.indexOf(node) >= raw.emitted.length,
     });
@@ -79,10 +98,11 @@ function readRound(raw) {
   const tip = accepted.length ? accepted[accepted.length - 1] : -1;
   const before = tip < 0 ? start : carries[tip];
   const state = {correction: 'corrected', bonus: 'bonus', plain: 'plain'}[verdict.outcome];
+  const ending = decodeToken(before, verdict.next_token);
   const lastFlip = flips[flips.length - 1];
   const next = {
     round: index, node: 'next', token: verdict.next_token, state, before,
-    runs: visibleRuns(feedBytes(before, bytesOf(verdict.next_token)).parts),
+    runs: ending.runs, name: ending.name,
     depth: accepted.length + 1, parent: tip, position: raw.context_length + accepted.length,
     slice: (state === 'corrected' && lastFlip && slices.get(lastFlip.node)) || slices.get('next'),
     from: state === 'corrected' ? lastFlip : undefined,
@@ -95,7 +115,7 @@ function readRound(raw) {
     evidence: raw.evidence || [], startChar: store.text.length,
   };
   for (const token of raw.emitted) {
-    const fed = feedBytes(store.carry, bytesOf(token));
+    const fed = decodeToken(store.carry, token);
     store.carry = fed.carry;
     store.text += fed.clean;
   }
@@ -126,6 +146,7 @@ function loadStore(message) {
   store.trace.spec.sampling ||= {};
   pieces = store.trace.pieces;
   pieceCache.clear();
+  wholeCache.clear();
   const prompt = readPrompt(store.trace.prompt_tokens || []);
   store.promptItems = prompt.items;
   store.carry = prompt.carry;

@@ -1,7 +1,7 @@
 // The drawn u on a line from 0 to 1, with the threshold below which the token is accepted.
 function drawRuler(flip) {
-  const unit = unitOf(ui.root) * 0.85, width = Math.max(220, widthOf(ui.verdict, 420));
-  const pad = unit, room = width - 2 * pad, y = unit * 2.1, thick = unit * 0.9, height = unit * 4.9;
+  const unit = unitPx * 0.85, width = Math.max(220, widthOf(ui.verdict, 420));
+  const pad = unit, room = width - 2 * pad, y = unit * 2.1, thick = unit * 0.9, height = unit * 5.4;
   const at = (value) => pad + value * room, a = Math.max(0, Math.min(1, flip.accept_prob)), {id, defs} = hatch();
   const [aText, uText] = flip.u === undefined ? [prob(a), ''] : probPair(a, flip.u);
   const say = flip.u === undefined ? label('ruler_aria_none', {a: aText}) : label('ruler_aria', {a: aText, u: uText});

@@ -7,7 +7,8 @@ const detailRound = () => view.focus?.round ?? view.round;
 function paintSelection() {
   const node = view.focus && tokenNodes.get(keyOf(view.focus));
   if (node && node !== selectedNode) {
-    if (selectedNode) fill(selectedNode, {'aria-selected': 'false', tabindex: -1}, []);
+    selectedNode?.removeAttribute('aria-selected');
+    selectedNode?.removeAttribute('tabindex');
     fill(node, {'aria-selected': 'true', tabindex: 0}, []);
     selectedNode = node;
   }

@@ -16,15 +16,13 @@ function paintToken(node, runs) {
 }
 
 function describe(item) {
-  const parts = [flatText(item.runs), label(`state_${item.state}`), label('round_n', {n: item.round + 1})];
-  if (item.flip) parts.push(label('aria_accept', {a: percent(item.flip.accept_prob)}));
-  return parts.join(', ');
+  const where = `${item.name}, ${label(`state_${item.state}`)}, ${store.rounds[item.round].title}`;
+  return item.flip ? `${where}, ${label('aria_accept', {a: percent(item.flip.accept_prob)})}` : where;
 }
 
 function tokenNode(item) {
   const node = make('span', {
-    class: tokenClass(item), role: 'option', tabindex: -1, 'aria-selected': 'false', 'data-k': keyOf(item),
-    'aria-label': describe(item),
+    class: tokenClass(item), role: 'option', 'data-k': keyOf(item), 'aria-label': describe(item),
   });
   paintToken(node, item.runs);
   tokenNodes.set(keyOf(item), node);
@@ -42,8 +40,9 @@ function stripItems(round) {
 }
 
 function roundNode(round) {
-  const node = make('span', {class: 'rnd', role: 'group', 'data-r': round.index, 'aria-label': label('round_n', {n: round.index + 1})});
-  node.append(make('span', {class: 'rn', 'data-go': round.index, 'aria-hidden': 'true', title: label('round_n', {n: round.index + 1})}, String(round.index + 1)));
+  round.title = label('round_n', {n: round.index + 1});
+  const node = make('span', {class: 'rnd', role: 'group', 'data-r': round.index, 'aria-label': round.title});
+  node.append(make('span', {class: 'rn', 'data-go': round.index, 'aria-hidden': 'true'}, String(round.index + 1)));
   round.shown = stripItems(round);
   const hidden = round.size + 1 - round.shown.length;
   for (const item of round.shown) {
@@ -98,10 +97,12 @@ function buildStrip(then) {
   chunks = []; roundNodes = []; tokenNodes = new Map();
   ui.rounds.replaceChildren();
   ui.prompt.replaceChildren(promptNode());
+  let budget = 40; // the first paint comes soon, the rest in longer slices
   const slice = () => {
     if (ticket !== buildTicket) return;
-    const from = roundNodes.length, until = performance.now() + 40;
-    let at = from;
+    const until = performance.now() + budget;
+    let at = roundNodes.length;
+    budget = 150;
     do {
       const to = Math.min(store.rounds.length, at + ROUNDS_PER_CHUNK);
       appendToStrip(at, to);

@@ -1,4 +1,7 @@
 // Moving through the run: rounds, steps, play, scrub.
+// While moving, only the end of a long text is laid out; the whole of it follows at rest.
+const TAIL_CHARS = 600;
+let wholeTextTimer = 0;
 const STEP_MS = {draft: 700, verify: 700, coin: 850, emit: 900};
 
 function restOf(round) { return view.staged ? store.rounds[round].steps.length - 1 : null; }
@@ -102,7 +105,7 @@ function tick() {
 
 function setStaged(on) {
   view.staged = on;
-  if (on) show(view.round, 0);
+  if (on) show(view.focus ? detailRound() : view.round, 0);
   else show(view.round, null);
   ui.root.classList.toggle('staged', on);
 }
@@ -128,9 +131,15 @@ function paintTransport() {
 function paintOutput() {
   const round = currentRound();
   const complete = view.step === null || currentStep().stage === 'emit';
-  ui.outputBefore.textContent = store.text.slice(0, round.startChar);
+  const from = Math.max(0, round.startChar - TAIL_CHARS);
+  ui.outputBefore.textContent = (from ? '…' : '') + store.text.slice(from, round.startChar);
   ui.outputNow.textContent = complete ? store.text.slice(round.startChar, round.endChar) : '';
-  if (store.text.length > 400) ui.output.scrollTop = ui.output.scrollHeight;
+  clearTimeout(wholeTextTimer);
+  if (round.startChar < 300) return;
+  wholeTextTimer = setTimeout(() => {
+    if (from) ui.outputBefore.textContent = store.text.slice(0, round.startChar);
+    ui.output.scrollTop = ui.output.scrollHeight;
+  }, from ? 500 : 0);
 }
 
 function paintEmpty() {
