@@ -150,6 +150,7 @@ class ToySession:
 
     def score(self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE) -> ToyScores:
         """Evaluate the tree in one pass."""
+        del self.cache[self.length - 1 :]
         self.model.passes.append(self.length - self.cache_length + len(tree) + len(passengers))
         self._scored = tree
         return ToyScores(self, tree, passengers)
@@ -164,8 +165,8 @@ class ToySession:
     def rollback(self, length: int) -> None:
         """Forget every token from position `length` on."""
         del self.tokens[length:]
-        del self.cache[max(0, length - 1) :]
-        del self.shallow_cache[max(0, length - 1) :]
+        del self.cache[length:]
+        del self.shallow_cache[length:]
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens without evaluating them."""

@@ -40,6 +40,12 @@ class VocabMap:
         return cls(to_target, to_own)
 
 
+def to_numpy(values: torch.Tensor) -> NDArray:
+    """Return `values` in float64 if they are, else in float32."""
+    wide = values if values.dtype == torch.float64 else values.float()
+    return wide.cpu().numpy()
+
+
 def context_limit(config: Any) -> int:
     """Return the longest sequence a session can hold exactly, in tokens.
 
@@ -137,9 +143,7 @@ class TransformerHandle:
 
     def target_logits(self, logits: torch.Tensor) -> NDArray:
         """Return rows [n, vocab_size] in target ids; -inf where the model has no such id."""
-        if logits.dtype not in (torch.float32, torch.float64):
-            logits = logits.float()
-        rows = logits.cpu().numpy()
+        rows = to_numpy(logits)
         if self.vocab_map is not None:
             known = self.vocab_map.to_target >= 0
             wide = np.full((len(rows), self.vocab_size), -np.inf, dtype=rows.dtype)
@@ -199,7 +203,7 @@ class TransformerScores:
     def features(self, path: Sequence[int]) -> dict[str, NDArray]:
         """Features per tap [len(path)+1, hidden]."""
         rows = [0, *(1 + node for node in path)]
-        return {tap: values[rows].float().cpu().numpy() for tap, values in self._features.items()}
+        return {tap: to_numpy(values[rows]) for tap, values in self._features.items()}
 
 
 class TransformerSession:
@@ -225,7 +229,7 @@ class TransformerSession:
             output = self._forward(list(prompt[:-1]), None, None, keep=1)
             self._cached = len(prompt) - 1
             self.prefill_features = {
-                tap: values.float().cpu().numpy()
+                tap: to_numpy(values)
                 for tap, values in self._tapped(output, len(prompt) - 1).items()
             }
 
@@ -267,6 +271,7 @@ class TransformerSession:
     ) -> TransformerScores:
         """Evaluate what is not cached yet, then the tree, in one pass."""
         self._drop_uncommitted()
+        self._cut_cache(self.length - 1)
         lead = self.tokens[self._cached :]
         extra = len(tree) + len(passengers)
         if self.length + tree.max_depth > self.handle.max_context:
@@ -287,7 +292,10 @@ class TransformerSession:
     def _tree_attention(
         self, num_lead: int, tree: TokenTree, passengers: TokenTree
     ) -> tuple[torch.Tensor, list[int]]:
-        """Return the mask bool[1, 1, lead+n+m, cached+lead+n+m] and the positions."""
+        """Return the additive mask [1, 1, lead+n+m, cached+lead+n+m] and the positions.
+
+        Additive, since eager attention would add a boolean mask as 0 and 1 without a word.
+        """
         n, m = len(tree), len(passengers)
         width, start = num_lead + n + m, self._cached
         mask = np.zeros((width, start + width), dtype=bool)
@@ -302,7 +310,10 @@ class TransformerSession:
         positions = [start + i for i in range(num_lead)]
         positions += [last + depth for depth in tree.position_offsets]
         positions += [last + depth for depth in passengers.position_offsets]
-        return torch.from_numpy(mask)[None, None].to(self.handle.device), positions
+        hidden = torch.from_numpy(~mask)[None, None].to(self.handle.device)
+        dtype = self.handle.model.dtype
+        additive = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+        return additive.masked_fill_(hidden, torch.finfo(dtype).min), positions
 
     def commit(self, path: Sequence[int], next_token: int) -> None:
         """Keep the nodes of `path` in the cache and append `next_token`."""
@@ -332,7 +343,7 @@ class TransformerSession:
         self._extra, self._scored = 0, EMPTY_TREE
 
     def rollback(self, length: int) -> None:
-        """Forget every token from position `length` on.
+        """Forget every token from position `length` on; what is cached of the rest stays.
 
         Raises:
             BadInput: if `length` is not between 1 and the committed length.
@@ -341,10 +352,13 @@ class TransformerSession:
             raise BadInput(f"Cannot roll back to {length} of {self.length} tokens.")
         self._drop_uncommitted()
         del self.tokens[length:]
-        surplus = self._cached - (length - 1)
+        self._cut_cache(length)
+
+    def _cut_cache(self, length: int) -> None:
+        surplus = self._cached - length
         if surplus > 0:
             self._crop(surplus)
-            self._cached -= surplus
+            self._cached = length
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens; the next `score` feeds them."""
