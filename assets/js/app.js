@@ -53,16 +53,21 @@
   }
   root.classList.toggle('sl-big', query.get('big') === '1');
 
-  document.addEventListener('DOMContentLoaded', () => {
+  function keepTheme() {
     applyTheme();
     new MutationObserver(applyTheme).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-  });
+  }
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', keepTheme);
+  else keepTheme();
 
   document.addEventListener('click', (event) => {
     const tool = event.target.closest?.('[data-sl]');
     if (!tool) return;
     if (tool.dataset.sl === 'theme') toggleTheme();
     if (tool.dataset.sl === 'projector') setBig(!root.classList.contains('sl-big'));
+    if (tool.dataset.sl === 'settings') {
+      tool.setAttribute('aria-expanded', String(tool.closest('.sl-watch').classList.toggle('sl-open')));
+    }
     if (tool.dataset.sl === 'lang') {
       event.preventDefault();
       const url = new URL(location.href);

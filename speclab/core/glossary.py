@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from speclab.core.protocols import LocalText
 
-
 NOTHING = LocalText("", "")
 
 

@@ -9,26 +9,24 @@ from speclab.core.protocols import LocalText
 
 ParamValue = float | int | bool | None
 
-STORY = "Mira lived close to the old mill. One rainy day,"
+STORY = "One morning, Mira walked to the river."
 COPY = """Copy the text.
-Text: The red kite lay behind the bakery. Tomas climbed over the wall, took the kite and ran home.
+Text: Mira lost a red kite near the river. Tom found it behind the old mill and gave it back.
 Copy:"""
-CODE_EDIT = """Rename items to boxes in the code.
+CODE_EDIT = """Rename number to item in the code.
 Code:
-def count_items(items):
+def add(numbers):
     total = 0
-    for item in items:
-        if item.weight > 3:
-            total = total + item.weight
+    for number in numbers:
+        total += number
     return total
 Edited:
 """
-JSON = (
-    """{"order": 214, "customer": "Mira", "items": [{"item": "honey", "count": 3, "price": 4.5},"""
-)
-DIGITS = "Numbers: 48210 95733 01864 77295"
-QUESTION = "Q: How many legs does a spider have?\nA:"
-CHINESE = "从前，小明和他的朋友住在河边。有一天，"
+JSON = """JSON: order
+{"order": 214, "customer": "Mira", "items": ["""
+DIGITS = """Copy the text.
+Text: 482 957 330 186"""
+CHINESE = "故事:从前,有一个孩子叫小明,住在河边。"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

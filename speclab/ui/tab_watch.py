@@ -58,21 +58,27 @@ class Watch:
                     )
                     self.stop = gr.Button(words["stop"], elem_id="stop", min_width=60)
                     self.reset = gr.Button(words["reset"], elem_id="reset", min_width=60)
-                controls.build_method()
-                controls.build_sampling()
-                with gr.Accordion(words["models"], open=False, elem_id="models"):
-                    controls.build_models()
-                with gr.Row(elem_classes="sl-share"):
-                    self.copy = gr.Button(
-                        words["copy_link"], size="sm", elem_id="copy-link", min_width=110
-                    )
-                    self.upload = gr.UploadButton(
-                        words["import"],
-                        file_types=[".json"],
-                        size="sm",
-                        elem_id="import",
-                        min_width=110,
-                    )
+                gr.HTML(
+                    '<button type="button" data-sl="settings" aria-expanded="false">'
+                    f"{words['settings']}</button>",
+                    elem_classes="sl-more",
+                )
+                with gr.Column(elem_classes="sl-settings"):
+                    controls.build_method()
+                    controls.build_sampling()
+                    with gr.Accordion(words["models"], open=False, elem_id="models"):
+                        controls.build_models()
+                    with gr.Row(elem_classes="sl-share"):
+                        self.copy = gr.Button(
+                            words["copy_link"], size="sm", elem_id="copy-link", min_width=110
+                        )
+                        self.upload = gr.UploadButton(
+                            words["import"],
+                            file_types=[".json"],
+                            size="sm",
+                            elem_id="import",
+                            min_width=110,
+                        )
             with gr.Column(scale=1, min_width=340, elem_classes="sl-main"):
                 first = best_for(self.lab.recorded, default_settings(self.lab).preset)
                 self.status = gr.HTML(self._recorded_status(first), elem_id="status")

@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from player_traces import chain_trace
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from speclab.core.errors import BadInput
 from speclab.core.protocols import LocalText
@@ -26,6 +24,7 @@ from speclab.stats.counters import banner, summarise
 from speclab.ui.backend import Lab, PairCache
 from speclab.ui.pages import build, launch_options
 from speclab.ui.recorded import Recorded
+from tests.ui.player_traces import chain_trace
 
 ROUND_S = float(os.environ.get("FAKE_ROUND_S", "0.15"))
 LOAD_S = float(os.environ.get("FAKE_LOAD_S", "0.5"))
