@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from speclab.core.laws import Law, one_hot, overlap, residual
+from speclab.core.laws import Law, align, one_hot, overlap, residual
 from speclab.core.records import CoinFlip, Round, Slice, StopReason
 from speclab.core.rules.rejection import without
 from speclab.core.trees import PENDING
@@ -100,7 +100,7 @@ def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
                 node=flip.node,
                 position=context_length + tree.depth(flip.node) - 1,
                 target=law,
-                draft=draft if draft is not None else one_hot(flip.token, len(law)),
+                draft=_one_hot_draft(flip.token, law) if draft is None else draft,
                 raw_target=outcome.rows.raw(parent + 1),
                 raw_draft=raw_draft() if raw_draft is not None else None,
                 must_show=(flip.token, outcome.verdict.next_token),
@@ -134,6 +134,11 @@ def _law_used(flip: CoinFlip, draft: Law | None) -> Law | None:
     return draft if flip.draft_prob == draft[flip.token] else None
 
 
+def _one_hot_draft(token: int, target: Law) -> Law:
+    """Return the one-hot law of a token that may lie outside the target's vocabulary."""
+    return one_hot(token, max(len(target), token + 1))
+
+
 def cut_slice(
     *,
     node: int | None,
@@ -145,7 +150,13 @@ def cut_slice(
     must_show: Sequence[int],
     deterministic: bool,
 ) -> Slice:
-    """Cut laws [vocab] to the tokens that matter and round them to five digits."""
+    """Cut laws [vocab] to the tokens that matter and round them to five digits.
+
+    A draft's laws may be narrower or wider than the target's; ids it lacks have probability 0.
+    """
+    draft, raw_draft = (
+        law if law is None else align(law, max(len(law), len(target))) for law in (draft, raw_draft)
+    )
     weight = target if draft is None else np.maximum(target, draft[: len(target)])
     size = min(SLICE_TOKENS, len(weight))
     top = np.argpartition(-weight, size - 1)[:size]

@@ -221,6 +221,8 @@ def check_model(
         text = [*prompt, *tree.path_tokens(node), 1]
         assert session.tokens == text, f"committed {session.tokens} instead of {text}"
         assert session.cache_length == session.length - 1, "the cache misses or repeats a token"
+        held = getattr(session, "cache_rows", lambda length=session.cache_length: length)()
+        assert held == session.cache_length, f"{held} rows cached, {session.cache_length} accounted"
         fresh = handle.open(text, taps)
         _same(session.score(tree).row(2), fresh.score(tree).row(2), tolerance, f"commit {node}")
         for tap in taps:

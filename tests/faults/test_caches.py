@@ -77,7 +77,7 @@ def greedy_by_hand(handle, prompt, n: int, max_context: int = 10**9) -> list[int
     ids=str,
 )
 def test_commit_and_rollback_leave_a_fresh_session(kind: str, more: dict) -> None:
-    """https://github.com/NVIDIA/TensorRT-LLM/pull/12962 ; https://github.com/lablup/mlxcel/issues/994"""
+    """https://github.com/NVIDIA/TensorRT-LLM/pull/12962"""
     handle = tiny(kind, **more)
     taps = ("hidden[1]", "hidden[-1]")
     check_model(handle, PROMPT, tolerance=1e-9, taps=taps)
@@ -163,7 +163,7 @@ def test_a_greedy_self_draft_accepts_everything(handle, gamma: int) -> None:
 
 @pytest.mark.parametrize("accepted", range(5))
 def test_both_caches_hold_the_accepted_text(accepted: int) -> None:
-    """https://github.com/lablup/mlxcel/pull/1002 : prompt 10, gamma 4, a accepted -> 10 + a rows."""
+    """https://github.com/lablup/mlxcel/pull/1002 : prompt 10, gamma 4, a kept -> 10 + a rows."""
     decoding = begin(
         TARGET,
         PROMPT,
@@ -280,8 +280,9 @@ def test_a_sliding_window_bounds_the_context_and_says_so(kind: str) -> None:
     for prompt in ((3,), (3, 1, 4)):
         want = greedy_by_hand(handle, prompt, 40, max_context=8)
         wrong = Offers(offer=lambda context, rng: [39] * 4)
+        size = len(prompt)
         alternating = Offers(
-            offer=lambda context, rng, want=want, size=len(prompt): (
+            offer=lambda context, rng, want=want, size=size: (
                 want[len(context) - size :][:4] if len(context) % 2 else [39] * 4
             )
         )
