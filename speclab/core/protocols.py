@@ -51,7 +51,7 @@ class Param:
         elif isinstance(value, bool) or not isinstance(value, int | float):
             fine = False
         else:
-            whole = self.kind != "int" or value == int(value)
+            whole = self.kind != "int" or value % 1 == 0
             fine = whole and self.low <= value <= self.high
         if not fine:
             wanted = "a whole number" if self.kind == "int" else "a number"

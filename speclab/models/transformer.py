@@ -101,6 +101,11 @@ class TransformerHandle:
 
     def __post_init__(self) -> None:
         refuse_recurrent(self.model.config, self.name)
+        if getattr(self.model, "_is_stateful", False):
+            raise UnsupportedModel(
+                f"{self.name} keeps a state that cannot be rolled back after a rejection.",
+                "Choose a model with attention layers only.",
+            )
         count = sum(parameter.numel() for parameter in self.model.parameters())
         object.__setattr__(self, "num_parameters", count)
         object.__setattr__(self, "max_context", context_limit(self.model.config))

@@ -305,6 +305,8 @@ def test_a_sliding_window_bounds_the_context_and_says_so(kind: str) -> None:
         ("jamba", {"num_experts": 1, "use_mamba_kernels": False}),
         ("bamba", {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1}),
         ("rwkv", {}),
+        ("falcon_h1", {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8}),
+        ("xlstm", {"num_heads": 4}),
     ],
     ids=str,
 )
