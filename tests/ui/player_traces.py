@@ -34,7 +34,8 @@ PIECES: list[bytes] = [
             "The", " cat", " sat", " on", " the", " mat", ".", "\n", "\t", " and", " then", " it",
             " looked", " at", " a", " small", " bird", ",", " who", " sang", " in", " tree", "<b>",
             "</b>", "${1+1}", "\\x5c\\n", "{{value}}", " 你好", "世界", "。", " red", " blue",
-            "ing", " house", "\n\n", "  ", " `code`", " unbelievably long token name", "&amp;", " 🐶",
+            "ing", " house", "\n\n", "  ", " `code`", " unbelievably long token name", "&amp;",
+            " 🐶",
         )
     ),
     CAT[:2],

@@ -286,6 +286,9 @@ def test_keyboard_has_one_tab_stop_and_moves(player) -> None:
     assert page.locator("#host").get_attribute("data-round") == str(len(trace.rounds) - 1)
     page.keyboard.press("?")
     assert page.locator(".keys").is_visible()
+    assert page.locator(".keys dd").all_text_contents() == [
+        EN[f"key_{name}"] for name in ("space", "step", "round", "ends", "pin", "unpin", "help")
+    ]
     assert page.locator(".rounds-slot [tabindex='0']").count() == 1
     page.keyboard.press(" ")
     assert page.get_by_label(EN["pause"], exact=True).is_visible()

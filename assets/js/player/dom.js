@@ -13,7 +13,7 @@ function fill(node, attributes, children) {
     if (value === null || value === undefined || value === false) continue;
     node.setAttribute(name, value === true ? '' : String(value));
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
+  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) node.append(child);
   return node;
 }
 

@@ -51,7 +51,7 @@ function treeNode({text, full, kind, x, y, boxWidth, boxHeight, key, node}) {
 
 function maskDrawing(round) {
   const count = round.size + 1, unit = unitPx * 0.75;
-  const cell = Math.max(7, Math.min(unit * 1.5, 340 / count)), names = unit * 4.2, past = cell * 2.4, pad = 2;
+  const cell = Math.max(7, Math.min(unit * 1.5, 340 / count)), names = unit * 5, past = cell * 2.4, pad = 2;
   const width = names + past + count * cell + 2 * pad, top = unit * 1.6, height = top + count * cell + 2 * pad;
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': Math.min(unit, cell * 0.9), class: 'mask-svg', role: 'img', 'aria-label': label('mask_aria', {n: count})});
   svg.append(makeSvg('text', {x: names + past / 2, y: unit, 'text-anchor': 'middle', class: 'axis', 'font-size': unit * 0.9}, label('context_short')));

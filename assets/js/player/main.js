@@ -110,17 +110,13 @@ const PLAYER_KEYS = {
   ' ': () => act('play'),
   ArrowRight: () => act('next'),
   ArrowLeft: () => act('prev'),
-  ArrowDown: () => { act('next'); focusStrip(); },
-  ArrowUp: () => { act('prev'); focusStrip(); },
-  Home: () => { act('first'); focusStrip(); },
-  End: () => { act('last'); focusStrip(); },
+  ArrowDown: () => act('next'),
+  ArrowUp: () => act('prev'),
+  Home: () => act('first'),
+  End: () => act('last'),
   '?': () => act('help'),
   Escape: () => { if (!ui.keys.hidden) act('help'); else if (view.pinned) unpin(); },
 };
-
-function focusStrip() {
-  if (ui.rounds.contains(document.activeElement)) tokenNodes.get(keyOf(view.focus))?.focus({preventScroll: true});
-}
 
 element.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -132,6 +128,7 @@ element.addEventListener('keydown', (event) => {
   event.preventDefault();
   event.stopPropagation();
   run();
+  if (inRounds) tokenNodes.get(keyOf(view.focus))?.focus({preventScroll: true});
 });
 
 function refresh(message) {
@@ -145,7 +142,7 @@ function refresh(message) {
 
 function grow(rounds, newPieces) {
   const from = store.rounds.length;
-  Object.assign(store.trace.pieces, newPieces || {});
+  learnPieces(newPieces || {});
   store.trace.rounds.push(...rounds);
   addRounds(rounds);
   if (roundNodes.length === from) appendToStrip(from, store.rounds.length); // else the builder gets there

@@ -11,6 +11,12 @@ function bytesOf(token) {
   return bytes;
 }
 
+// New rounds bring the bytes of tokens that may have been met before without them.
+function learnPieces(fresh) {
+  Object.assign(pieces, fresh);
+  for (const token of Object.keys(fresh)) { pieceCache.delete(+token); wholeCache.delete(+token); }
+}
+
 // Most tokens start on a character boundary: their decoding is shared.
 const wholeCache = new Map();
 
