@@ -162,7 +162,7 @@ def _load_pair(name: str, progress: Callable[[str], None]) -> Any:
     return load_pair(name, progress=progress)
 
 
-def wait(future: Future[Any], every_s: float = 0.2) -> Iterator[float]:
+def wait(future: Future[Any], every_s: float = 0.4) -> Iterator[float]:
     """Yield the seconds waited until the future is done."""
     start_s = time.monotonic()
     while not future.done():

@@ -104,7 +104,7 @@ class Watch:
             **QUIET,
         )
         self.link.change(None, self.link, None, js=PUSH, api_visibility="private")
-        self.stop.click(self._on_stop, self.flag, None, queue=False, **QUIET)
+        self.stop.click(self._on_stop, self.flag, self.status, queue=False, **QUIET)
         self.reset.click(self._on_reset, self.flag, everything, queue=False, **QUIET)
         controls.preset.input(
             self._on_preset, [controls.preset, controls.pair], everything, queue=False, **QUIET
@@ -133,7 +133,7 @@ class Watch:
     def _recorded_message(self, item: Recorded | None) -> str | None:
         if item is None:
             return None
-        badge = f"{self.words['recorded']} · {getattr(item.title, self.lang)} · {item.date}"
+        badge = f"{self.words['recorded']} · {item.date}"
         return messages.load_message(self.lab, item.trace, self.lang, badge=badge)
 
     def _recorded_status(self, item: Recorded | None) -> str:
@@ -163,8 +163,11 @@ class Watch:
             yield update.player or gr.skip(), update.status, link
             link = gr.skip()
 
-    def _on_stop(self, flag: StopFlag) -> None:
+    def _on_stop(self, flag: StopFlag) -> Any:
         flag.raised = True
+        if flag.running:
+            return gr.skip()
+        return messages.status(self.words["status_nothing_to_stop"])
 
     def _on_reset(self, flag: StopFlag) -> list[Any]:
         flag.raised = True

@@ -101,7 +101,7 @@ def test_examples_show_their_lesson_and_their_recording(real: str, visit) -> Non
     page.locator("#preset label", has_text="Copy task").click()
     expect(page.locator("#lesson")).to_contain_text("looking it up")
     expect(field(page, "prompt")).to_have_value(re.compile("Copy the text"))
-    expect(page.locator("#player")).to_contain_text("Copy task")
+    expect(page.locator("#player")).to_contain_text("prompt-lookup")
     expect(page.locator("#method input:checked")).to_have_value("prompt-lookup")
     expect(page.locator("#p-prompt-lookup-num-speculative-tokens")).to_be_visible()
     expect(page.locator("#p-draft-model-num-speculative-tokens")).to_be_hidden()
