@@ -42,7 +42,6 @@ function iconButton(name, text, action) {
 // A probability to three decimals; tiny ones keep a leading digit so that they never read as zero.
 function prob(x) {
   if (x === null || x === undefined || !Number.isFinite(x)) return '–';
-  if (x > 0 && x < 1e-6) return '<1e-6';
   if (x > 0 && x < 0.0005) return x.toExponential(1);
   return x.toFixed(3).replace(/0$/, '');
 }

@@ -66,7 +66,7 @@ function feedBytes(carry, bytes) {
 const SPACE_MARKS = {' ': '·', '\n': '↵', '\t': '⇥', '\r': '␍', '\u00a0': '⍽'};
 const INVISIBLE = /^[\p{Cf}\ufe00-\ufe0f]/u;
 const COMBINING = /^\p{M}/u;
-const SPECIAL = /[ \n\t\r\u00a0]|[^\P{Cc}\n\t\r]/u;
+const SPECIAL = /[ \u00a0\p{Cc}\p{Co}\p{Cn}]/u; // private and unassigned characters have no glyph
 const codePoint = (char) => `U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
 /* Cut a token's parts into runs {text, mark}: mark is '' for plain text, 'space' or 'byte'. */
