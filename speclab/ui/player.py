@@ -1,4 +1,19 @@
-"""The round player: one gr.HTML whose figures are drawn in the browser from a trace."""
+"""The round player: one gr.HTML whose figures are drawn in the browser from a trace.
+
+The value is one message as JSON text; clicks, hovers and steps never reach the server.
+
+`load` shows a run: `{"op": "load", "trace": <Trace>, "run": id, "live": bool, "badge": text,
+"summary": [{"name", "title", "symbol", "value", "unit", "definition", "badge"}],
+"rule_source": [lines], "banner": text}`. Sent again for the run on show, it adds what is new and
+keeps the reader's place.
+
+`append` adds rounds to a live run: `{"op": "append", "run": id, "rounds": [<Round>],
+"pieces": {id: base64}, "summary": [...], "done": bool, "banner": text}`. It is ignored unless
+`run` is the run on show.
+
+`?round=` (from 0) and `?node=` (a node id or `next`) in the address pin a token; `?guess=1` starts
+with *guess first* on.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +60,7 @@ def player(*, labels: dict[str, str], value: str | None, elem_id: str) -> gr.HTM
 
     Args:
         labels: `texts_player.EN` or `texts_player.ZH`.
-        value: one message as a JSON string (`load` or `append`, see ARCHITECTURE.md), or None.
+        value: one message as a JSON string (`load` or `append`, see above), or None.
         elem_id: id of the element in the page.
     """
     return gr.HTML(

@@ -201,6 +201,9 @@ def test_link_restores_the_pin_and_junk_is_ignored(player) -> None:
     page = player(load_message(trace), query="?round=2&node=next")
     assert page.locator(".card").get_attribute("data-k") == "2:next"
     assert page.locator(".pinned").count() == 1
+    page = player(load_message(trace), query="?guess=1")
+    assert page.locator("#host").get_attribute("data-step") == "0"
+    assert page.locator(".rounds-slot .tok:visible:not(.drafted)").count() == 0
     page = player(load_message(trace), query="?round=99999&node=%3Cb%3E")
     assert page.locator(".pinned").count() == 0
 
@@ -260,6 +263,8 @@ def test_guess_hides_the_verdict_until_answered(player) -> None:
         page.get_by_label(EN["next"], exact=True).click()
     assert page.locator(".ruler").count() == 0
     assert "u =" not in page.locator(".card").inner_text()
+    coin = page.locator('.rounds-slot [data-k="0:0"]')
+    assert "drafted" in coin.get_attribute("class")
     page.locator(".guess-range").fill("90")
     page.get_by_role("button", name=EN["guess_reveal"]).click()
     distance = abs(0.9 - flip.accept_prob) * 100

@@ -211,6 +211,9 @@ new ResizeObserver(() => {
   if (store.rounds.length && view.focus) { drawCard(); updateFolds(); }
 }).observe(ui.card);
 
-if (new URLSearchParams(location.search).get('guess') === '1') { view.guessing = true; ui.guessing.checked = true; }
+if (new URLSearchParams(location.search).get('guess') === '1') {
+  view.guessing = view.staged = ui.guessing.checked = ui.staged.checked = true;
+  ui.root.classList.add('staged');
+}
 watch('value', receive);
 receive();
