@@ -17,7 +17,7 @@ expect = sync_api.expect
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / "assets" / "models" / "pocket" / "manifest.json"
-SLOW_MS = 60_000
+SLOW_MS = 120_000
 pytestmark = pytest.mark.browser
 
 
@@ -150,10 +150,10 @@ def test_an_empty_prompt_is_refused(fake: str, visit) -> None:
 
 def test_stop_ends_the_run_and_frees_the_line(fake: str, visit) -> None:
     page = visit(fake)
-    run(page, "alpha beta", 200)
+    run(page, "alpha beta", 900)
     expect(status(page)).to_contain_text("Round")
     page.locator("#stop").click()
-    expect(status(page)).to_contain_text("Stopped", timeout=5_000)
+    expect(status(page)).to_contain_text("Stopped")
     said = status(page).inner_text()
     page.wait_for_timeout(1_000)
     assert status(page).inner_text() == said
