@@ -178,7 +178,7 @@ class _Sampler:
         """Return scores whose argmax is a draw from softmax(scores / temperature)."""
         if self.temperature == 0:
             return scores
-        values, ids = torch.topk(scores.float(), self.top_k)
+        values, ids = torch.topk(scores.float(), min(self.top_k, scores.shape[-1]))
         probs = torch.softmax(values / self.temperature, -1)
         drawn = ids.gather(1, torch.multinomial(probs, 1, generator=self.generator))
         return torch.zeros_like(scores).scatter_(1, drawn, 1.0)
