@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class SpeclabError(Exception):
     """Base of every error that a person should read.
@@ -9,14 +11,25 @@ class SpeclabError(Exception):
     Args:
         what: what happened, naming the value at fault, as one sentence.
         hint: what to try next, as one sentence; empty when there is nothing to try.
+        code: stable key by which the page finds the error in another language; may be empty.
+        values: the values at fault by name, for the sentence in the other language.
     """
 
-    def __init__(self, what: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        what: str,
+        hint: str = "",
+        *,
+        code: str = "",
+        values: Mapping[str, object] | None = None,
+    ) -> None:
         self.what, self.hint = what, hint
+        self.code, self.values = code, dict(values or {})
         super().__init__(f"{what} {hint}".strip())
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.what, self.hint)
+        state = {"code": self.code, "values": self.values}
+        return type(self), (self.what, self.hint), state
 
 
 class BadInput(SpeclabError):

@@ -57,7 +57,14 @@ class Param:
             wanted = "a whole number" if self.kind == "int" else "a number"
             raise BadInput(
                 f"{self.name} must be {wanted} between {self.low:g} and {self.high:g}, "
-                f"not {value!r}."
+                f"not {value!r}.",
+                code="parameter_range",
+                values={
+                    "name": self.name,
+                    "low": f"{self.low:g}",
+                    "high": f"{self.high:g}",
+                    "value": repr(value),
+                },
             )
 
 

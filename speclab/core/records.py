@@ -276,13 +276,17 @@ class Trace:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise TraceFormatError(
-                f"This file is not JSON ({error}).", "Export a trace from the lab and try again."
+                f"This file is not JSON ({error}).",
+                "Export a trace from the lab and try again.",
+                code="trace_not_json",
             ) from error
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version != SCHEMA_VERSION:
             raise TraceFormatError(
                 f"The file's schema_version is {version!r}; this lab reads {SCHEMA_VERSION}.",
                 "Export the trace again with this version.",
+                code="trace_version",
+                values={"found": repr(version), "known": SCHEMA_VERSION},
             )
         trace = decode_record(cls, data)
         _check_consistent(trace)

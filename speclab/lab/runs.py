@@ -57,6 +57,8 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair) -> None:
         raise UnsupportedModel(
             f"{method.card.name} needs {', '.join(missing)}, which the pair {pair.name} lacks.",
             "Choose another method or pair.",
+            code="method_needs",
+            values={"method": method.card.name, "missing": ", ".join(missing), "pair": pair.name},
         )
     unmet = sorted(rule.needs - method.card.provides)
     if unmet:
@@ -64,6 +66,8 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair) -> None:
             f"The rule {rule.name} needs {', '.join(unmet)} proposals; {method.card.name} gives "
             f"{', '.join(sorted(method.card.provides))}.",
             "Choose another rule.",
+            code="rule_needs",
+            values={"rule": rule.name, "unmet": ", ".join(unmet), "method": method.card.name},
         )
 
 
@@ -115,6 +119,7 @@ class LiveRun:
             raise NotEnoughMemory(
                 f"Memory ran out in round {len(self.rounds) + 1}.",
                 "Use a shorter prompt, fewer tokens or a smaller pair.",
+                code="out_of_memory",
             ) from error
         self.rounds.append(round_)
         return round_

@@ -26,14 +26,24 @@ def make_method(name: str, params: dict[str, Any] | None = None) -> Method:
         BadInput: for an unknown method or parameter, or a value out of range.
     """
     if name not in METHODS:
-        raise BadInput(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
+        raise BadInput(
+            f"There is no method {name!r}.",
+            f"Methods: {', '.join(METHODS)}.",
+            code="unknown_method",
+            values={"name": name, "known": ", ".join(METHODS)},
+        )
     kind = METHODS[name]
     known = {param.name: param for param in kind.card.params}
     values: dict[str, Any] = {}
     for key, value in (params or {}).items():
         if key not in known:
             options = ", ".join(known) or "none"
-            raise BadInput(f"{name} has no parameter {key!r}.", f"Its parameters: {options}.")
+            raise BadInput(
+                f"{name} has no parameter {key!r}.",
+                f"Its parameters: {options}.",
+                code="unknown_parameter",
+                values={"method": name, "name": key},
+            )
         known[key].check(value)
         values[key] = int(value) if known[key].kind == "int" else value
     return kind(**values)

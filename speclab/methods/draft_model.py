@@ -205,6 +205,7 @@ class DraftModel:
             raise UnsupportedModel(
                 "The method draft-model needs a draft model, and this pair has none.",
                 "Choose another pair, or a method such as prompt-lookup.",
+                code="needs_draft",
             )
         sampling = kit.sampling
         if self.draft_temperature is not None:

@@ -172,6 +172,8 @@ class PromptLookup:
             raise BadInput(
                 f"min_ngram = {self.min_ngram} is above max_ngram = {self.max_ngram}.",
                 "Lower min_ngram.",
+                code="ngram_order",
+                values={"low": self.min_ngram, "high": self.max_ngram},
             )
 
     def start(self, kit: DraftKit) -> PromptLookupRun:

@@ -134,6 +134,7 @@ def pair_entry(name: str) -> PairEntry:
             raise BadInput(
                 f"A custom pair needs a target and a draft, not {name!r}.",
                 "Write custom:TARGET|DRAFT with two hub ids or local folders.",
+                code="custom_malformed",
             )
         return PairEntry(
             name=name,
@@ -147,7 +148,12 @@ def pair_entry(name: str) -> PairEntry:
             dtype="bfloat16",
             chat=True,
         )
-    raise BadInput(f"There is no pair {name!r}.", f"Pairs: {', '.join(PAIRS)}.")
+    raise BadInput(
+        f"There is no pair {name!r}.",
+        f"Pairs: {', '.join(PAIRS)}.",
+        code="unknown_pair",
+        values={"name": name, "known": ", ".join(PAIRS)},
+    )
 
 
 def load_pair(

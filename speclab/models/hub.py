@@ -36,7 +36,10 @@ def ask_hub(repo: str) -> HubModel:
 
     if offline():
         raise ModelUnavailable(
-            f"{repo} is not on this machine and HF_HUB_OFFLINE is set.", "Unset it to download."
+            f"{repo} is not on this machine and HF_HUB_OFFLINE is set.",
+            "Unset it to download.",
+            code="hub_offline",
+            values={"repo": repo},
         )
     try:
         info = HfApi().model_info(repo, files_metadata=True, timeout=TIMEOUT_S)
@@ -44,16 +47,22 @@ def ask_hub(repo: str) -> HubModel:
         raise ModelUnavailable(
             f"{repo!r} is neither a local folder nor a hub id.",
             "A hub id looks like Qwen/Qwen3-0.6B.",
+            code="not_a_model",
+            values={"repo": repo},
         ) from error
     except RepositoryNotFoundError as error:
         raise ModelUnavailable(
             f"The hub has no model {repo!r} that you may read.",
             "Check the spelling; for a gated model log in with `hf auth login`.",
+            code="hub_unknown",
+            values={"repo": repo},
         ) from error
     except Exception as error:
         raise ModelUnavailable(
             f"The hub could not be reached for {repo} ({type(error).__name__}).",
             "Check the network, or use the bundled pair `pocket`, which needs none.",
+            code="hub_unreachable",
+            values={"repo": repo, "kind": type(error).__name__},
         ) from error
     sizes = [s.size or 0 for s in info.siblings or () if s.rfilename.endswith(".safetensors")]
     card = info.card_data.to_dict() if info.card_data else {}

@@ -84,6 +84,8 @@ def locate(identifier: str, progress: Progress) -> Weights:
             raise ModelUnavailable(
                 f"The bundled weights {folder.name!r} are missing from {folder.parent}.",
                 "Check out the repository again, or train them with `python -m speclab train`.",
+                code="bundled_missing",
+                values={"name": folder.name},
             )
         tokenizer = folder if (folder / "tokenizer.json").exists() else folder.parent
         return Weights(path=str(folder), tokenizer=str(tokenizer), source=identifier, bundled=True)
@@ -93,6 +95,7 @@ def locate(identifier: str, progress: Progress) -> Weights:
             raise ModelUnavailable(
                 "Local folders are switched off on a Space.",
                 "Give a hub id such as Qwen/Qwen3-0.6B.",
+                code="local_off_space",
             )
         home = local if local.is_dir() else local.parent
         return Weights(path=str(local), tokenizer=str(home), source=f"local:{local}")
@@ -126,6 +129,12 @@ def check_memory(needed_bytes: int, name: str) -> None:
         raise NotEnoughMemory(
             f"{name} needs about {needed_bytes / 1e9:.1f} GB but {free / 1e9:.1f} GB are free.",
             "Close other programs or choose a smaller pair.",
+            code="needs_memory",
+            values={
+                "name": name,
+                "needed": f"{needed_bytes / 1e9:.1f}",
+                "free": f"{free / 1e9:.1f}",
+            },
         )
 
 
@@ -153,6 +162,8 @@ def load_model(weights: Weights, dtype: str, device: str) -> Any:
         raise NotEnoughMemory(
             f"{weights.source} does not fit into the memory of {device}.",
             "Choose a smaller pair or a narrower dtype.",
+            code="does_not_fit",
+            values={"source": weights.source, "device": device},
         ) from error
     except SpeclabError:
         raise
@@ -161,6 +172,11 @@ def load_model(weights: Weights, dtype: str, device: str) -> Any:
         raise ModelUnavailable(
             f"{weights.source} could not be loaded: {first[0] if first else type(error).__name__}",
             "Check the name, the network and the files; weights must be safetensors or GGUF.",
+            code="weights_broken",
+            values={
+                "source": weights.source,
+                "reason": first[0] if first else type(error).__name__,
+            },
         ) from error
 
 
@@ -183,6 +199,11 @@ def load_tokenizer(weights: Weights) -> Any:
             f"The tokenizer of {weights.source} could not be loaded: "
             f"{first[0] if first else type(error).__name__}",
             "Check the name and the network.",
+            code="tokenizer_broken",
+            values={
+                "source": weights.source,
+                "reason": first[0] if first else type(error).__name__,
+            },
         ) from error
 
 
@@ -198,6 +219,8 @@ def read_vocab_map(folder: Path, target_vocab: int) -> VocabMap | None:
         raise ModelUnavailable(
             f"{file.name} maps to id {to_target.max()}, outside the target's {target_vocab}.",
             "The draft belongs to another target.",
+            code="foreign_draft",
+            values={"file": file.name},
         )
     return VocabMap.build(to_target, target_vocab, unknown=len(to_target) - 1)
 
@@ -280,5 +303,11 @@ def _estimate(entry: PairEntry, places: tuple[Weights, ...]) -> int:
             f"{entry.name} has {total / 1e9:.1f} GB of weights; this Space allows "
             f"{SPACE_MAX_BYTES / 1e9:.1f} GB.",
             "Choose smaller models, or run the lab on your own machine.",
+            code="space_limit",
+            values={
+                "name": entry.name,
+                "size": f"{total / 1e9:.1f}",
+                "limit": f"{SPACE_MAX_BYTES / 1e9:.1f}",
+            },
         )
     return total

@@ -61,11 +61,17 @@ class TextCodec:
             BadInput: if the text is empty, or chat is asked of a tokenizer without a template.
         """
         if not text.strip():
-            raise BadInput("The prompt is empty.", "Type a few words or choose a preset.")
+            raise BadInput(
+                "The prompt is empty.", "Type a few words or choose a preset.", code="prompt_empty"
+            )
         text = text.encode("utf-8", "replace").decode("utf-8")
         if self.chat_by_default if chat is None else chat:
             if not self.has_chat_template:
-                raise BadInput("This model has no chat template.", "Switch to raw text.")
+                raise BadInput(
+                    "This model has no chat template.",
+                    "Switch to raw text.",
+                    code="no_chat_template",
+                )
             ids = self.tokenizer.apply_chat_template(
                 [{"role": "user", "content": text}],
                 add_generation_prompt=True,
@@ -123,7 +129,19 @@ def check_same_vocabulary(target: Any, draft: Any, target_name: str, draft_name:
             raise PairMismatch(
                 f"Token id {index} is {other!r} in {target_name} but {word!r} in {draft_name}.",
                 "A draft must share the target's tokenizer; choose two models of one family.",
+                code="vocabulary_mismatch",
+                values={
+                    "index": index,
+                    "target_word": repr(other),
+                    "draft_word": repr(word),
+                    "target": target_name,
+                    "draft": draft_name,
+                },
             )
         shared += 1
     if not shared:
-        raise PairMismatch(f"{target_name} and {draft_name} share no token.")
+        raise PairMismatch(
+            f"{target_name} and {draft_name} share no token.",
+            code="no_shared_token",
+            values={"target": target_name, "draft": draft_name},
+        )

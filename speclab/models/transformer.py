@@ -74,6 +74,8 @@ def refuse_recurrent(config: Any, name: str) -> None:
             raise UnsupportedModel(
                 f"{name} has {kind!r} layers, whose state cannot be rolled back after a rejection.",
                 "Choose a model with attention layers only.",
+                code="recurrent",
+                values={"model": name},
             )
 
 
@@ -105,6 +107,8 @@ class TransformerHandle:
             raise UnsupportedModel(
                 f"{self.name} keeps a state that cannot be rolled back after a rejection.",
                 "Choose a model with attention layers only.",
+                code="recurrent",
+                values={"model": self.name},
             )
         count = sum(parameter.numel() for parameter in self.model.parameters())
         object.__setattr__(self, "num_parameters", count)
@@ -127,12 +131,16 @@ class TransformerHandle:
             BadInput: if the prompt is empty or longer than the context.
         """
         if not prompt:
-            raise BadInput("The prompt is empty.", "Type at least one character.")
+            raise BadInput(
+                "The prompt is empty.", "Type at least one character.", code="prompt_empty"
+            )
         if len(prompt) > self.max_context:
             raise BadInput(
                 f"The prompt has {len(prompt)} tokens but {self.name} can attend to "
                 f"{self.max_context}.",
                 "Shorten the prompt.",
+                code="prompt_too_long",
+                values={"tokens": len(prompt), "model": self.name, "limit": self.max_context},
             )
         return TransformerSession(self, prompt, taps)
 

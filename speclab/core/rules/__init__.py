@@ -17,5 +17,10 @@ def rule_named(name: str) -> VerifyRule:
         BadInput: if there is none.
     """
     if name not in RULES:
-        raise BadInput(f"There is no rule {name!r}.", f"Rules: {', '.join(RULES)}.")
+        raise BadInput(
+            f"There is no rule {name!r}.",
+            f"Rules: {', '.join(RULES)}.",
+            code="unknown_rule",
+            values={"name": name, "known": ", ".join(RULES)},
+        )
     return RULES[name]
