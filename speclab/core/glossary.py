@@ -218,7 +218,7 @@ _NUMBERS = (
         ),
     ),
     Number(
-        name="tokens_per_s",
+        name="decode_tokens_per_s",
         title=LocalText("tokens per second", "每秒词元数"),
         definition=LocalText(
             "Tokens emitted divided by the seconds of all rounds; prefill is not in it.",

@@ -7,7 +7,6 @@ at the lowest id among the maxima.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -180,9 +179,13 @@ def process(logits: NDArray, sampling: Sampling, counts: Mapping[int, int] | Non
     return _filter(law, sampling) if sampling.filtered else law
 
 
+MAX_LAWS = 2
+"""Laws a row keeps: the raw one and the one asked for last."""
+
+
 @dataclass(slots=True)
 class Row:
-    """One row of logits and the laws already made of it.
+    """One row of logits and the laws already made of it (at most `MAX_LAWS`).
 
     Attributes:
         logits: [vocab], any float dtype.
@@ -197,7 +200,9 @@ class Row:
             return process(self.logits, sampling, counts)
         law = self._laws.get(sampling)
         if law is None:
-            law = self._laws[sampling] = process(self.logits, sampling)
+            law = process(self.logits, sampling)
+            kept = {RAW: self._laws[RAW]} if RAW in self._laws else {}
+            self._laws = {**kept, sampling: law}
         return law
 
     def raw(self) -> Law:
@@ -208,11 +213,6 @@ class Row:
         """Return the difference of the two largest logits."""
         two = np.partition(np.asarray(self.logits, dtype=np.float64), -2)[-2:]
         return float(two[1] - two[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the logits and the laws."""
-        return self.logits.nbytes + sum(law.nbytes for law in self._laws.values())
 
 
 def align(law: Law, size: int) -> Law:
@@ -241,8 +241,3 @@ def overlap(p: Law, q: Law) -> float:
     """Return sum of min(p, q) = 1 - TV(p, q): the chance that a token drawn from q is accepted."""
     size = min(len(p), len(q))
     return float(np.minimum(p[:size], q[:size]).sum())
-
-
-def count_tokens(generated: tuple[int, ...]) -> Counter[int]:
-    """Return how often each token was generated."""
-    return Counter(generated)

@@ -221,6 +221,18 @@ class ModelHandle(Protocol):
         """Prefill all but the last prompt token and return the session."""
 
 
+class Evaluates(Protocol):
+    """A model that can evaluate whole sequences without a cache."""
+
+    name: str
+    vocab_size: int
+    max_context: int
+    provides: frozenset[str]
+
+    def evaluate(self, sequences: Sequence[Sequence[int]], keep: Sequence[int]) -> list[list[Row]]:
+        """Return, per sequence, the rows after its last `keep` tokens."""
+
+
 class Clock(Protocol):
     """Seconds, from a real or a scripted clock."""
 

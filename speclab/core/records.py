@@ -203,6 +203,7 @@ class RunSpec:
     seed: int = 0
     max_new_tokens: int = 0
     stop_strings: tuple[str, ...] = ()
+    ignore_eos: bool = False
     chat: bool = False
     device: str = "cpu"
     verifier: str = "numpy"

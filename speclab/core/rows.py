@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from speclab.core.laws import Law, Row, Sampling
+from speclab.core.laws import Law, Row, Sampling, penalise
 from speclab.core.trees import TokenTree
 
 
@@ -18,9 +18,13 @@ class TargetRows:
         tree: the tree that was scored.
         generated: tokens generated before this round, counted; penalties of node i see these and
             the tokens on node i's own path.
+
+    Attributes:
+        used: per tested node the two laws that its coin really used, as the rule noted them;
+            the second is None where the rule took the proposal as one-hot.
     """
 
-    __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree")
+    __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree", "used")
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class TargetRows:
         self._row, self._sampling, self._tree = row, sampling, tree
         self._generated = generated
         self._laws: dict[int, Law] = {}
+        self.used: dict[int, tuple[Law, Law | None]] = {}
 
     def __getitem__(self, index: int) -> Law:
         law = self._laws.get(index)
@@ -47,9 +52,19 @@ class TargetRows:
         counts.update(self._tree.path_tokens(index - 1))
         return counts
 
+    def note(self, node: int, target: Law, draft: Law | None) -> None:
+        """Keep the laws that a node's coin uses, for whoever records the round."""
+        self.used[node] = (target, draft)
+
     def raw(self, index: int) -> Law:
         """The target's law before processing [vocab]."""
         return self._row(index).raw()
+
+    def judged_logits(self, index: int) -> Law:
+        """The logits after penalties, before temperature and filters [vocab]."""
+        counts = self.counts(index)
+        logits = self._row(index).logits
+        return penalise(logits, self._sampling, counts) if counts else logits
 
     def row(self, index: int) -> Row:
         """The unprocessed row."""

@@ -1,70 +1,37 @@
 """A memo over a model: each distinct prefix is evaluated once, whoever asks for it.
 
 Many samples of one prompt walk the same few prefixes; with the rows at hand a run costs no model
-pass at all. Prefixes live in a trie; rows are dropped least recently used first, within a budget
-of bytes. Misses of concurrent repeats are evaluated together, in one padded batch.
+pass at all. A prefix is known by the 128-bit BLAKE2 digest of its tokens; rows are dropped least
+recently used first, within a budget of bytes. Misses of concurrent repeats are evaluated together,
+in one padded batch.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput, UnsupportedModel
-from speclab.core.laws import Row
+from speclab.core.laws import MAX_LAWS, Row
+from speclab.core.protocols import Evaluates
 from speclab.core.trees import EMPTY_TREE, PENDING, TokenTree
 
 DEFAULT_BUDGET_BYTES = 256 * 1024**2
+DIGEST_BYTES = 16
 LAW_BYTES_PER_TOKEN = 8
 T = TypeVar("T")
 
 
-class Evaluates(Protocol):
-    """A model that can evaluate whole sequences without a cache."""
-
-    name: str
-    vocab_size: int
-    max_context: int
-    provides: frozenset[str]
-
-    def evaluate(self, sequences: Sequence[Sequence[int]], keep: Sequence[int]) -> list[list[Row]]:
-        """Return, per sequence, the rows after its last `keep` tokens."""
-
-
-class _Prefix:
-    """One node of the trie: a prefix, and its row if it is held."""
-
-    __slots__ = ("children", "parent", "row", "token")
-
-    def __init__(self, parent: _Prefix | None, token: int) -> None:
-        self.parent, self.token = parent, token
-        self.children: dict[int, _Prefix] = {}
-        self.row: Row | None = None
-
-    def child(self, token: int) -> _Prefix:
-        found = self.children.get(token)
-        return found or self.children.setdefault(token, _Prefix(self, token))
-
-    def prune(self) -> None:
-        """Drop this node and its ancestors as far as they hold nothing."""
-        node = self
-        while node.parent is not None and not node.children and node.row is None:
-            node.parent.children.pop(node.token, None)
-            node = node.parent
-
-    def text(self) -> list[int]:
-        tokens = []
-        node: _Prefix | None = self
-        while node is not None and node.parent is not None:
-            tokens.append(node.token)
-            node = node.parent
-        return tokens[::-1]
+def _bytes(tokens: Sequence[int]) -> bytes:
+    return np.asarray(tokens, dtype=np.int64).tobytes()
 
 
 @dataclass(slots=True)
@@ -73,7 +40,7 @@ class MemoCounts:
 
     Attributes:
         hits, misses: rows asked for. evaluated: rows computed. batches: model passes.
-        evicted: rows dropped. held_bytes: bytes held now.
+        evicted: rows dropped. held_bytes: bytes held now, with two laws of each row.
     """
 
     hits: int = 0
@@ -90,12 +57,27 @@ class MemoCounts:
         return self.hits / asked if asked else None
 
 
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A row that is not held, and a line of prefixes through it to evaluate in one pass.
+
+    Attributes:
+        key: digest of the prefix whose row is wanted.
+        text: the longest text of the line.
+        keys: digests of the line's prefixes, shortest first; the last is `text`'s.
+    """
+
+    key: bytes
+    text: tuple[int, ...]
+    keys: tuple[bytes, ...]
+
+
 class MemoHandle:
     """A model handle whose sessions look prefixes up before they evaluate.
 
     Args:
         model: the model.
-        budget_bytes: most bytes of rows (and one law of each) to hold.
+        budget_bytes: most bytes of rows, with two laws of each, to hold.
 
     Raises:
         BadInput: if not even one row fits into the budget.
@@ -105,7 +87,7 @@ class MemoHandle:
     def __init__(self, model: Evaluates, *, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         if not hasattr(model, "evaluate"):
             raise UnsupportedModel(f"{model.name} cannot evaluate whole sequences.")
-        if budget_bytes < model.vocab_size * (LAW_BYTES_PER_TOKEN + 4):
+        if budget_bytes < model.vocab_size * (MAX_LAWS + 1) * LAW_BYTES_PER_TOKEN:
             raise BadInput(f"A memo of {budget_bytes} bytes cannot hold one row of {model.name}.")
         self.model, self.budget_bytes = model, budget_bytes
         self.name, self.vocab_size = model.name, model.vocab_size
@@ -114,10 +96,12 @@ class MemoHandle:
         self.source = getattr(model, "source", "")
         self.num_parameters = getattr(model, "num_parameters", 0)
         self.counts = MemoCounts()
-        self.root = _Prefix(None, -1)
-        self._recent: OrderedDict[_Prefix, int] = OrderedDict()
-        self._lock = threading.RLock()
         self.gate: BatchGate | None = None
+        self._rows: OrderedDict[bytes, Row] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> MemoSession:
         """Open a session; nothing is evaluated yet.
@@ -134,117 +118,119 @@ class MemoHandle:
             raise BadInput(f"The prompt has {len(prompt)} tokens; 1 to {self.max_context} fit.")
         return MemoSession(self, prompt)
 
-    def walk(self, tokens: Sequence[int]) -> _Prefix:
-        """Return the trie node of a whole text."""
+    def held(self, key: bytes) -> Row | None:
+        """Return the row of a prefix if it is held, and mark it as used."""
         with self._lock:
-            node = self.root
-            for token in tokens:
-                node = node.child(token)
-            return node
-
-    def row(self, prefix: _Prefix, path: Sequence[_Prefix]) -> Row:
-        """Return the row after `prefix`; on a miss evaluate all of `path` (which holds it)."""
-        row = prefix.row
-        if row is not None:
-            self.counts.hits += 1
-            if self._recent.get(prefix) is not None:
-                self._recent.move_to_end(prefix)
+            row = self._rows.get(key)
+            if row is None:
+                self.counts.misses += 1
+            else:
+                self.counts.hits += 1
+                self._rows.move_to_end(key)
             return row
-        self.counts.misses += 1
+
+    def fetch(self, miss: Miss) -> Row:
+        """Return the row of a miss, evaluated alone or together with other repeats' misses."""
         gate = self.gate
-        if gate is not None:
-            return gate.wait_for(prefix, path)
-        return self.evaluate([(prefix, path)])[0]
+        return self.evaluate([miss])[0] if gate is None else gate.wait_for(self, miss)
 
-    def evaluate(self, wanted: Sequence[tuple[_Prefix, Sequence[_Prefix]]]) -> list[Row]:
-        """Evaluate the missing rows of several (prefix, path) in one batch; return the prefixes'.
-
-        A path is a line of trie nodes from a text to a continuation of it.
-        """
+    def evaluate(self, misses: Sequence[Miss]) -> list[Row]:
+        """Evaluate what several misses lack in one batch; return their rows in order."""
         with self._lock:
-            jobs: dict[_Prefix, int] = {}
-            for _, path in wanted:
-                missing = next(i for i, node in enumerate(path) if node.row is None)
-                tip = path[-1]
-                jobs[tip] = max(jobs.get(tip, 0), len(path) - missing)
-            texts = [tip.text() for tip in jobs]
-            results = self.model.evaluate(texts, list(jobs.values()))
-            self.counts.batches += 1
-            found: dict[_Prefix, Row] = {}
-            for tip, rows in zip(jobs, results, strict=True):
-                node: _Prefix | None = tip
-                for row in reversed(rows):
-                    assert node is not None
-                    if node.row is None:
-                        self._hold(node, row)
-                    found[node] = node.row or row
-                    node = node.parent
-            out = [prefix.row or found[prefix] for prefix, _ in wanted]
+            found: dict[bytes, Row] = {}
+            jobs: dict[bytes, tuple[Miss, int]] = {}
+            for miss in misses:
+                lacking = [place for place, key in enumerate(miss.keys) if key not in self._rows]
+                found.update({key: self._rows[key] for key in miss.keys if key in self._rows})
+                if miss.key in self._rows or not lacking:
+                    continue
+                keep = len(miss.keys) - lacking[0]
+                known = jobs.get(miss.keys[-1])
+                if known is None or known[1] < keep:
+                    jobs[miss.keys[-1]] = (miss, keep)
+            if jobs:
+                self._run(list(jobs.values()), found)
             self._evict()
-            return out
+            return [found[miss.key] for miss in misses]
 
-    def _hold(self, node: _Prefix, row: Row) -> None:
-        node.row = row
-        self.counts.evaluated += 1
-        size = row.logits.nbytes + len(row.logits) * LAW_BYTES_PER_TOKEN
-        self._recent[node] = size
-        self.counts.held_bytes += size
+    def _run(self, jobs: list[tuple[Miss, int]], found: dict[bytes, Row]) -> None:
+        texts, keeps = [miss.text for miss, _ in jobs], [keep for _, keep in jobs]
+        results = self.model.evaluate(texts, keeps)
+        self.counts.batches += 1
+        for (miss, keep), rows in zip(jobs, results, strict=True):
+            for key, row in zip(miss.keys[-keep:], rows, strict=True):
+                if key not in found:
+                    found[key] = self._rows[key] = row
+                    self.counts.evaluated += 1
+                    self.counts.held_bytes += self._size(row)
+
+    @staticmethod
+    def _size(row: Row) -> int:
+        return row.logits.nbytes + MAX_LAWS * len(row.logits) * LAW_BYTES_PER_TOKEN
 
     def _evict(self) -> None:
         while self.counts.held_bytes > self.budget_bytes:
-            node, size = self._recent.popitem(last=False)
-            node.row = None
-            self.counts.held_bytes -= size
+            _, row = self._rows.popitem(last=False)
+            self.counts.held_bytes -= self._size(row)
             self.counts.evicted += 1
-            node.prune()
 
 
 class MemoScores:
     """Rows of one memo pass, looked up when asked for; see `core.protocols.Scores`."""
 
-    def __init__(
-        self, handle: MemoHandle, base: _Prefix, tree: TokenTree, extra: TokenTree
-    ) -> None:
-        self._handle, self._base, self._tree, self._extra = handle, base, tree, extra
-        self._nodes: dict[int, _Prefix] = {PENDING: base}
-
-    def _prefix(self, node: int) -> _Prefix:
-        found = self._nodes.get(node)
-        if found is None:
-            tree = self._tree
-            parent = self._prefix(tree.parents[node])
-            found = self._nodes[node] = parent.child(tree.tokens[node])
-        return found
+    def __init__(self, session: MemoSession, tree: TokenTree, passengers: TokenTree) -> None:
+        self._handle, self._tree, self._passengers = session.handle, tree, passengers
+        self._text, self._base = tuple(session.tokens), session.digests[-1]
 
     def row(self, index: int) -> Row:
         """Row 0 follows the pending token, row 1 + i follows node i."""
-        prefix = self._prefix(index - 1)
-        if prefix.row is not None:
-            return self._handle.row(prefix, ())
-        line = [PENDING, *self._tree.path(index - 1)] if index else [PENDING]
-        while children := self._tree.children(line[-1]):
-            line.append(children[0])
-        return self._handle.row(prefix, [self._prefix(node) for node in line])
+        return self._row(self._tree, index - 1)
 
     def passenger_row(self, index: int) -> Row:
         """Row after passenger `index`."""
-        line = [self._base]
-        for token in self._extra.path_tokens(index):
-            line.append(line[-1].child(token))
-        return self._handle.row(line[-1], line)
+        return self._row(self._passengers, index)
+
+    def _row(self, tree: TokenTree, node: int) -> Row:
+        path = tree.path(node) if node != PENDING else ()
+        digest, keys = self._base, [self._base.digest()]
+        for step in path:
+            digest = _longer(digest, tree.tokens[step])
+            keys.append(digest.digest())
+        wanted = keys[-1]
+        row = self._handle.held(wanted)
+        if row is not None:
+            return row
+        line = list(path)
+        while children := tree.children(line[-1] if line else PENDING):
+            line.append(children[0])
+            digest = _longer(digest, tree.tokens[line[-1]])
+            keys.append(digest.digest())
+        text = (*self._text, *(tree.tokens[step] for step in line))
+        return self._handle.fetch(Miss(wanted, text, tuple(keys)))
 
     def features(self, path: Sequence[int]) -> dict[str, NDArray]:
         """A memo holds no features."""
         return {}
 
 
+def _longer(digest: Any, token: int) -> Any:
+    """Return the running digest of the text with one more token."""
+    longer = digest.copy()
+    longer.update(int(token).to_bytes(8, "little"))
+    return longer
+
+
 class MemoSession:
-    """A session that remembers prefixes; it never holds a key or a value."""
+    """A session that remembers prefixes; it never holds a key or a value.
+
+    Attributes:
+        digests: running digests of the text from the prompt's end on; the last is the whole text's.
+    """
 
     def __init__(self, handle: MemoHandle, prompt: Sequence[int]) -> None:
         self.handle, self.tokens = handle, list(prompt)
         self.prefill_features: dict[str, NDArray] = {}
-        self._prefix = handle.walk(prompt)
+        self.digests = [hashlib.blake2b(_bytes(prompt), digest_size=DIGEST_BYTES)]
         self._scored: TokenTree = EMPTY_TREE
 
     @property
@@ -259,10 +245,10 @@ class MemoSession:
 
     def score(self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE) -> MemoScores:
         """Return lazily looked-up rows."""
-        if self.length + tree.max_depth > self.handle.max_context:
+        if self.length + max(tree.max_depth, passengers.max_depth) > self.handle.max_context:
             raise BadInput(f"{self.handle.name} holds {self.handle.max_context} tokens.")
         self._scored = tree
-        return MemoScores(self.handle, self._prefix, tree, passengers)
+        return MemoScores(self, tree, passengers)
 
     def commit(self, path: Sequence[int], next_token: int) -> None:
         """Append the tokens of `path` and `next_token`."""
@@ -270,21 +256,28 @@ class MemoSession:
         self.extend([*(tree.tokens[node] for node in path), next_token])
 
     def rollback(self, length: int) -> None:
-        """Forget every token from position `length` on."""
-        for _ in range(self.length - length):
-            assert self._prefix.parent is not None
-            self._prefix = self._prefix.parent
+        """Forget every token from position `length` on.
+
+        Raises:
+            BadInput: if `length` is not between 1 and the committed length.
+        """
+        if not 1 <= length <= self.length:
+            raise BadInput(f"Cannot roll back to {length} of {self.length} tokens.")
+        surplus = self.length - length
         del self.tokens[length:]
+        if surplus < len(self.digests):
+            del self.digests[len(self.digests) - surplus :]
+        else:
+            self.digests = [hashlib.blake2b(_bytes(self.tokens), digest_size=DIGEST_BYTES)]
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens."""
         self.tokens += tokens
         for token in tokens:
-            self._prefix = self._prefix.child(token)
+            self.digests.append(_longer(self.digests[-1], token))
 
     def close(self) -> None:
-        """Forget the end of the text if nobody evaluated it."""
-        self._prefix.prune()
+        """Nothing to release."""
 
 
 @dataclass(slots=True)
@@ -295,13 +288,11 @@ class BatchGate:
         active: repeats that are running or waiting.
     """
 
-    handles: Sequence[MemoHandle]
     active: int = 0
-    _waiting: list[tuple[MemoHandle, _Prefix, Sequence[_Prefix]]] = field(default_factory=list)
+    _waiting: list[tuple[int, MemoHandle, Miss]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _answers: dict[int, Row | BaseException] = field(default_factory=dict)
-    _ticket: int = 0
-    _tickets: list[int] = field(default_factory=list)
+    _tickets: int = 0
 
     def enter(self) -> None:
         """A repeat begins."""
@@ -312,17 +303,14 @@ class BatchGate:
         """A repeat ends; those who wait may be all that is left."""
         with self._changed:
             self.active -= 1
-            if self._waiting and len(self._waiting) >= self.active:
-                self._answer()
+            self._answer_if_all_wait()
 
-    def wait_for(self, prefix: _Prefix, path: Sequence[_Prefix]) -> Row:
-        """Return the row after `prefix`, evaluated together with whatever others wait for."""
+    def wait_for(self, handle: MemoHandle, miss: Miss) -> Row:
+        """Return the row of a miss, evaluated together with whatever others wait for."""
         with self._changed:
-            ticket = self._ticket = self._ticket + 1
-            self._waiting.append((self._owner(prefix), prefix, path))
-            self._tickets.append(ticket)
-            if len(self._waiting) >= self.active:
-                self._answer()
+            ticket = self._tickets = self._tickets + 1
+            self._waiting.append((ticket, handle, miss))
+            self._answer_if_all_wait()
             while ticket not in self._answers:
                 self._changed.wait()
             answer = self._answers.pop(ticket)
@@ -330,22 +318,17 @@ class BatchGate:
             raise answer
         return answer
 
-    def _owner(self, prefix: _Prefix) -> MemoHandle:
-        root = prefix
-        while root.parent is not None:
-            root = root.parent
-        return next(handle for handle in self.handles if handle.root is root)
-
-    def _answer(self) -> None:
-        waiting, tickets = self._waiting, self._tickets
-        self._waiting, self._tickets = [], []
-        for handle in {id(owner): owner for owner, _, _ in waiting}.values():
-            mine = [i for i, (owner, _, _) in enumerate(waiting) if owner is handle]
+    def _answer_if_all_wait(self) -> None:
+        if not self._waiting or len(self._waiting) < self.active:
+            return
+        waiting, self._waiting = self._waiting, []
+        for handle in {id(owner): owner for _, owner, _ in waiting}.values():
+            mine = [(ticket, miss) for ticket, owner, miss in waiting if owner is handle]
             try:
-                rows = handle.evaluate([waiting[i][1:] for i in mine])
-                self._answers.update({tickets[i]: row for i, row in zip(mine, rows, strict=True)})
-            except BaseException as error:
-                self._answers.update({tickets[i]: error for i in mine})
+                rows: Sequence[Row | BaseException] = handle.evaluate([miss for _, miss in mine])
+            except Exception as error:
+                rows = [error] * len(mine)
+            self._answers.update({ticket: row for (ticket, _), row in zip(mine, rows, strict=True)})
         self._changed.notify_all()
 
 
@@ -355,15 +338,15 @@ def run_repeats(
     """Run `repeat(0) ... repeat(count - 1)` concurrently, batching the misses of `handles`.
 
     Args:
-        repeat: one repeat; all its models must be among `handles` (or need no batching).
+        repeat: one repeat; its memo handles must be among `handles`.
         count: how many.
-        handles: the memo handles in use.
+        handles: the memo handles in use; one group of repeats at a time may use them.
         workers: how many run at once: the largest batch.
 
     Returns:
-        The results in order.
+        The results in order; the first error of a repeat is raised after its group has ended.
     """
-    gate = BatchGate(handles)
+    gate = BatchGate()
 
     def guarded(index: int) -> T:
         try:
@@ -377,10 +360,12 @@ def run_repeats(
     try:
         with ThreadPoolExecutor(max_workers=workers) as pool:
             for start in range(0, count, workers):
-                batch = range(start, min(count, start + workers))
-                for _ in batch:
+                group = range(start, min(count, start + workers))
+                for _ in group:
                     gate.enter()
-                results += pool.map(guarded, batch)
+                futures = [pool.submit(guarded, index) for index in group]
+                wait(futures)
+                results += [future.result() for future in futures]
     finally:
         for handle in handles:
             handle.gate = None

@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from speclab.core.laws import Law, align, one_hot, overlap, residual
-from speclab.core.records import CoinFlip, Round, Slice, StopReason
-from speclab.core.rules.rejection import without
+from speclab.core.laws import Law, align, one_hot, overlap
+from speclab.core.records import Round, Slice, StopReason
 from speclab.core.trees import PENDING
 
 if TYPE_CHECKING:
     from speclab.engine.loop import RoundOutcome
 
 SLICE_TOKENS = 24
-NEAR_TIE_GAP = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 0.13, "float16": 0.02}
+NEAR_TIE_GAP = {"float64": 1e-9, "float32": 1e-4}
 """Difference of the two largest logits below which another kernel may pick the other token."""
+
+NARROW_MANTISSA_BITS = {"bfloat16": 7, "float16": 10}
+NARROW_ULPS = 4
+"""In a narrow dtype that difference is counted in units of the last place of the largest."""
 
 
 def record_counts(
@@ -40,8 +44,7 @@ class LawRecorder:
     """
 
     def __init__(self, dtype: str = "float32", greedy: bool = False) -> None:
-        self._gap = NEAR_TIE_GAP.get(dtype, 1e-4)
-        self._greedy = greedy
+        self._dtype, self._greedy = dtype, greedy
 
     def __call__(
         self,
@@ -53,10 +56,20 @@ class LawRecorder:
     ) -> Round:
         """Return the full record of the round."""
         near_tie = self._greedy and any(
-            outcome.rows.row(row).top_gap() < self._gap for row in outcome.row_path
+            is_near_tie(outcome.rows.judged_logits(row), self._dtype) for row in outcome.row_path
         )
         slices = _slices(outcome, context_length)
-        return _record(index, context_length, outcome, emitted, stop_reason, slices, bool(near_tie))
+        return _record(index, context_length, outcome, emitted, stop_reason, slices, near_tie)
+
+
+def is_near_tie(logits: NDArray, dtype: str) -> bool:
+    """Whether rounding in `dtype` may change which of `logits` [vocab] is the largest."""
+    second, first = np.sort(np.partition(np.asarray(logits, dtype=np.float64), -2)[-2:])
+    gap = NEAR_TIE_GAP.get(dtype, 1e-4)
+    if dtype in NARROW_MANTISSA_BITS and np.isfinite(first):
+        exponent = np.floor(np.log2(max(abs(first), 1e-30)))
+        gap = NARROW_ULPS * 2.0 ** (exponent - NARROW_MANTISSA_BITS[dtype])
+    return bool(first - second < gap)
 
 
 def _record(
@@ -88,12 +101,11 @@ def _record(
 def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
     """Return one slice per tested node, and one for a draw that followed no test."""
     proposal, tree = outcome.proposal, outcome.proposal.tree
-    slices, current, law = [], None, None
+    slices = []
     for flip in outcome.verdict.flips:
-        parent = tree.parents[flip.node]
-        if parent != current or law is None:
-            current, law = parent, outcome.rows[parent + 1]
-        draft = _law_used(flip, proposal.draft_probs[flip.node])
+        if flip.node not in outcome.rows.used:
+            continue
+        law, draft = outcome.rows.used[flip.node]
         raw_draft = proposal.raw_draft[flip.node] if proposal.raw_draft else None
         slices.append(
             cut_slice(
@@ -101,14 +113,12 @@ def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
                 position=context_length + tree.depth(flip.node) - 1,
                 target=law,
                 draft=_one_hot_draft(flip.token, law) if draft is None else draft,
-                raw_target=outcome.rows.raw(parent + 1),
+                raw_target=outcome.rows.raw(tree.parents[flip.node] + 1),
                 raw_draft=raw_draft() if raw_draft is not None else None,
                 must_show=(flip.token, outcome.verdict.next_token),
                 deterministic=draft is None,
             )
         )
-        if flip.drawn_token is None and not flip.accepted:
-            law = without(law, flip.token) if draft is None else residual(law, draft)
     if outcome.verdict.outcome != "correction":
         accepted = outcome.verdict.accepted
         row = 1 + (accepted[-1] if accepted else PENDING)
@@ -125,13 +135,6 @@ def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
             )
         )
     return tuple(slices)
-
-
-def _law_used(flip: CoinFlip, draft: Law | None) -> Law | None:
-    """Return the draft law that the rule put into its ratio; None if it took it as one-hot."""
-    if draft is None or flip.drawn_token is not None or flip.token >= len(draft):
-        return None
-    return draft if flip.draft_prob == draft[flip.token] else None
 
 
 def _one_hot_draft(token: int, target: Law) -> Law:

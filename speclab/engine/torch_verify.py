@@ -55,8 +55,11 @@ def _filter_rows(law: torch.Tensor, sampling: Sampling) -> torch.Tensor:
 
 
 def _chain_laws(scores: Any, proposal: Proposal, sampling: Sampling) -> torch.Tensor | None:
-    logits = getattr(scores, "logits", None)
+    logits = getattr(scores, "target_logits", None)
     if not isinstance(logits, torch.Tensor) or not proposal.tree.is_chain:
+        return None
+    widths = [len(law) for law in proposal.draft_probs if law is not None]
+    if any(token >= min([logits.shape[-1], *widths]) for token in proposal.tree.tokens):
         return None
     return process_rows(logits[: 1 + len(proposal.tree)], sampling)
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import datetime
 import os
+import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
@@ -20,7 +23,7 @@ from speclab.core.records import Trace
 from speclab.core.theory import walltime_speedup
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.lab.bench_prompts import bench_prompts
-from speclab.lab.labels import parse_label
+from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.runs import open_run, provenance
 from speclab.models.pair import Pair
 from speclab.stats.counters import acceptance_rate, block_efficiency
@@ -146,7 +149,8 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
     """Time the plan and return a report (JSON types; see README for the fields)."""
     labels = list(dict.fromkeys((BASELINE, *plan.methods)))
     for label in labels:
-        parse_label(label)
+        gamma_of(label)
+    load_before = list(os.getloadavg())
     prompts = [
         (family, pair.codec.encode(text))
         for family, text in bench_prompts(pair.codec.chat_by_default, plan.num_prompts)
@@ -176,7 +180,8 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
         "num_prompts": len(prompts),
         "repeats": plan.repeats,
         "threads": _threads(),
-        "load_average": list(os.getloadavg()),
+        "load_average": load_before,
+        "processor": processor_name(),
         "costs": costs,
         "rows": [_row(label, timed, costs) for label in runners],
         "skipped": skipped,
@@ -242,10 +247,37 @@ def _row(label: str, timed: dict[str, Timed], costs: dict[str, Any]) -> dict[str
         "greedy_agreement": sum(agree) / len(agree),
         "emitted_tokens": sum(map(len, mine.tokens.values())),
     }
-    gamma = parse_label(label)[1].get("num_speculative_tokens") if rounds else None
-    if gamma and alpha is not None and "cost_ratio" in costs and label.startswith("draft-model"):
-        row["speedup_modelled"] = round(walltime_speedup(alpha, gamma, costs["cost_ratio"]), 4)
+    peer = peer_of(label) if rounds else label
+    if rounds and peer in timed:
+        ratio, low, high = paired_ratio_interval(timed[peer].per_prompt(), mine.per_prompt())
+        row |= {
+            "peer": peer,
+            "vs_peer": round(ratio, 4),
+            "vs_peer_low": round(low, 4),
+            "vs_peer_high": round(high, 4),
+        }
+    gamma = gamma_of(label) if rounds else None
+    if gamma and alpha is not None and label.startswith("draft-model") and "cost_ratio" in costs:
+        modelled = walltime_speedup(alpha, gamma, costs["cost_ratio"], verify_cost_of(costs))
+        row["speedup_modelled"] = round(modelled, 4)
     return row
+
+
+def verify_cost_of(costs: dict[str, Any]) -> Callable[[int], float]:
+    """Return v(n), linear between the widths measured."""
+    widths = [int(n) for n in costs["verify_cost"]]
+    values = list(costs["verify_cost"].values())
+    return lambda tokens: float(np.interp(tokens, widths, values))
+
+
+def processor_name() -> str:
+    """Return the processor's name as the system gives it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -269,7 +301,16 @@ def print_report(report: dict[str, Any]) -> None:
     widths = ", ".join(f"v({n}) = {value:.2f}" for n, value in costs["verify_cost"].items())
     console.print(widths)
     table = Table(box=None)
-    for name in ("method", "tokens/s", "spread", "tau", "speedup", "95 % interval", "agreement"):
+    for name in (
+        "method",
+        "tokens/s",
+        "spread",
+        "tau",
+        "speedup",
+        "95 % interval",
+        "agreement",
+        "× peer",
+    ):
         table.add_column(name, justify="left" if name == "method" else "right")
     for row in report["rows"]:
         table.add_row(
@@ -280,6 +321,9 @@ def print_report(report: dict[str, Any]) -> None:
             f"{row['speedup']:.2f}",
             f"{row['speedup_low']:.2f}–{row['speedup_high']:.2f}",
             f"{row['greedy_agreement']:.0%}",
+            f"{row['vs_peer']:.2f} ({row['vs_peer_low']:.2f}–{row['vs_peer_high']:.2f})"
+            if "vs_peer" in row
+            else "",
         )
     console.print(table)
     for label, reason in report["skipped"].items():

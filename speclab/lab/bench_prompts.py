@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from speclab.core.errors import BadInput
+
 CHAT = (
     "Write a short story about a fox who learns to swim.",
     "Explain in simple words why the sky is blue.",
@@ -31,7 +33,11 @@ CHAT = (
 
 
 def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
-    """Return `count` (family, prompt) pairs: chat requests, or the bundled model's families."""
+    """Return `count` (family, prompt) pairs: chat requests, or the bundled model's families.
+
+    Raises:
+        BadInput: if there are not that many different ones.
+    """
     if chat:
         chosen = [("chat", prompt) for prompt in CHAT]
     else:
@@ -45,4 +51,6 @@ def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
             for family, prompts in families.items()
             if i < len(prompts)
         ]
-    return (chosen * (count // len(chosen) + 1))[:count]
+    if count > len(chosen):
+        raise BadInput(f"There are {len(chosen)} built-in prompts, not {count}.")
+    return chosen[:count]

@@ -8,28 +8,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from transformers import GenerationConfig
 
-from speclab.lab.labels import parse_label
+from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.models.pair import Pair
 
 Runner = Callable[[tuple[int, ...]], tuple[float, Sequence[int]]]
 
 
-def _generate(pair: Pair, count: int, **options: Any) -> Runner:
+def _generate(pair: Pair, count: int, *, assistant: Any = None, **options: Any) -> Runner:
+    """Return a runner of generate(): greedy, EOS ignored, the model's own defaults left out."""
     model = pair.target.model
+    config = GenerationConfig(
+        do_sample=False, max_new_tokens=count, eos_token_id=None, pad_token_id=0, **options
+    )
+    helper = {} if assistant is None else {"assistant_model": assistant}
 
     def run(prompt: tuple[int, ...]) -> tuple[float, Sequence[int]]:
         ids = torch.tensor([prompt], device=model.device)
         begun = time.perf_counter()
         with torch.inference_mode():
             out = model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                do_sample=False,
-                max_new_tokens=count,
-                min_new_tokens=count,
-                pad_token_id=0,
-                **options,
+                ids, attention_mask=torch.ones_like(ids), generation_config=config, **helper
             )
         seconds = time.perf_counter() - begun
         return seconds, out[0, len(prompt) :].tolist()
@@ -58,19 +58,16 @@ def transformers_runners(
     runners: dict[str, Runner] = {"transformers": _generate(pair, count)}
     skipped: dict[str, str] = {}
     for label in labels:
-        method, params = parse_label(label)
-        gamma = int(params.get("num_speculative_tokens", 4))
+        gamma = gamma_of(label)
+        method, _ = parse_label(label)
+        name = peer_of(label)
         if method == "draft-model":
-            name = f"transformers:assistant_model:{gamma}"
             if pair.drafts[0].vocab_map is not None:
                 skipped[name] = (
                     "assistant_model needs the target's vocabulary; this draft's is reduced"
                 )
                 continue
-            runners[name] = _generate(pair, count, assistant_model=assistant_of(pair, gamma))
+            runners[name] = _generate(pair, count, assistant=assistant_of(pair, gamma))
         elif method == "prompt-lookup":
-            lookup = int(params.get("num_speculative_tokens", 8))
-            runners[f"transformers:prompt_lookup:{lookup}"] = _generate(
-                pair, count, prompt_lookup_num_tokens=lookup
-            )
+            runners[name] = _generate(pair, count, prompt_lookup_num_tokens=gamma)
     return runners, skipped

@@ -6,6 +6,7 @@ import base64
 import datetime
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -81,6 +82,28 @@ def model_id(handle: Any, dtype: str) -> ModelId:
     )
 
 
+@contextmanager
+def memory_guard(when: str) -> Iterator[None]:
+    """Turn running out of memory into an error for people.
+
+    Raises:
+        NotEnoughMemory: saying when it happened.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        from speclab.models.transformer import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemory(
+            f"Memory ran out {when}.",
+            "Use a shorter prompt, fewer tokens or a smaller pair.",
+            code="out_of_memory",
+            values={"when": when},
+        ) from error
+
+
 class LiveRun:
     """A run on its way: iterate it for its rounds, ask `trace()` at any time.
 
@@ -111,16 +134,8 @@ class LiveRun:
         return self
 
     def __next__(self) -> Round:
-        import torch
-
-        try:
+        with memory_guard(f"in round {len(self.rounds) + 1}"):
             round_ = next(self._iterator)
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            raise NotEnoughMemory(
-                f"Memory ran out in round {len(self.rounds) + 1}.",
-                "Use a shorter prompt, fewer tokens or a smaller pair.",
-                code="out_of_memory",
-            ) from error
         self.rounds.append(round_)
         return round_
 
@@ -201,7 +216,8 @@ def open_run(
         chat: use the chat template; None: the pair's default.
         record_laws: keep the distributions of every tested token.
         ignore_eos: go on after EOS (benchmarks).
-        verifier: "numpy", "torch" or "auto" (torch on CUDA).
+        verifier: "numpy", "torch" or "auto" (torch on CUDA when no laws are recorded: the laws a
+            learner sees are noted by the numpy rule).
         cancelled: asked before every round.
 
     Raises:
@@ -219,12 +235,12 @@ def open_run(
         stop_strings=tuple(stop_strings),
     )
     clock = WallClock(pair.device)
-    mirror, verifier = _choose_verifier(verifier, judge, pair.device)
+    mirror, verifier = _choose_verifier(verifier, judge, pair.device, record_laws)
     begun = clock.now()
-    session = pair.target.open(tokens, chosen.taps)
-    run = chosen.start(_kit(pair, chosen, tokens, sampling, limits, session, clock))
+    with memory_guard("during prefill"):
+        session = pair.target.open(tokens, chosen.taps)
+        run = chosen.start(_kit(pair, chosen, tokens, sampling, limits, session, clock))
     prefill_s = clock.now() - begun
-    greedy = sampling.greedy
     decoding = Decoding(
         session=session,
         run=run,
@@ -233,7 +249,7 @@ def open_run(
         sampling=sampling,
         limits=limits,
         piece=pair.codec.piece,
-        record=LawRecorder(pair.dtype, greedy) if record_laws else record_counts,
+        record=LawRecorder(pair.dtype, sampling.greedy) if record_laws else record_counts,
         clock=clock,
         mirror=mirror,
         cancelled=cancelled,
@@ -249,6 +265,7 @@ def open_run(
         seed=seed,
         max_new_tokens=max_new_tokens,
         stop_strings=tuple(stop_strings),
+        ignore_eos=ignore_eos,
         chat=bool(pair.codec.chat_by_default if chat is None else chat),
         device=pair.device,
         verifier=verifier,
@@ -258,12 +275,17 @@ def open_run(
     return LiveRun(pair, spec, tokens, decoding, prefill_s, _warnings(pair, tokens, limits))
 
 
-def _choose_verifier(verifier: str, rule: VerifyRule, device: str) -> tuple[Any, str]:
+def _choose_verifier(
+    verifier: str, rule: VerifyRule, device: str, record_laws: bool
+) -> tuple[Any, str]:
     if verifier not in ("auto", "numpy", "torch"):
         raise BadInput(f"There is no verifier {verifier!r}.", "Use auto, numpy or torch.")
     from speclab.engine.torch_verify import MIRRORS
 
-    wanted = verifier == "torch" or (verifier == "auto" and device.startswith("cuda"))
+    if verifier == "torch" and record_laws:
+        raise BadInput("The torch verifier records no laws.", "Use numpy, or record_laws=False.")
+    fast = verifier == "auto" and device.startswith("cuda") and not record_laws
+    wanted = verifier == "torch" or fast
     if wanted and rule.name in MIRRORS:
         return MIRRORS[rule.name], "torch"
     if verifier == "torch":

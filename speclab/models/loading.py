@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, Spe
 from speclab.models.catalogue import SPACE_MAX_BYTES, on_space
 from speclab.models.pair import Pair, PairEntry
 from speclab.models.text import TextCodec, check_same_vocabulary
-from speclab.models.transformer import TransformerHandle, VocabMap
+from speclab.models.transformer import TransformerHandle, VocabMap, is_out_of_memory
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "models"
 DTYPES = {
@@ -88,7 +89,8 @@ def locate(identifier: str, progress: Progress) -> Weights:
                 values={"name": folder.name},
             )
         tokenizer = folder if (folder / "tokenizer.json").exists() else folder.parent
-        return Weights(path=str(folder), tokenizer=str(tokenizer), source=identifier, bundled=True)
+        source = f"{identifier}@{bundled_hash(folder)}"
+        return Weights(path=str(folder), tokenizer=str(tokenizer), source=source, bundled=True)
     local = Path(identifier).expanduser()
     if local.exists():
         if on_space():
@@ -102,6 +104,31 @@ def locate(identifier: str, progress: Progress) -> Weights:
     if identifier == "HuggingFaceTB/SmolLM2-135M-Instruct":
         return _locate_smollm2(identifier, progress)
     return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
+
+
+def bundled_hash(folder: Path) -> str:
+    """Return the first 12 digits of the weights' sha256, as the manifest states it.
+
+    Raises:
+        ModelUnavailable: if there is no manifest that names the weights.
+    """
+    for root in (folder, folder.parent):
+        manifest = root / "manifest.json"
+        if manifest.exists():
+            files = json.loads(manifest.read_text(encoding="utf-8")).get("files", {})
+            name = (folder / "model.safetensors").relative_to(root).as_posix()
+            if name in files:
+                return files[name]["sha256"][:12]
+    raise ModelUnavailable(
+        f"No manifest names the bundled weights in {folder}.", "Check out the repository again."
+    )
+
+
+def _with_revision(weights: Weights, model: Any) -> str:
+    """Return the source with the hub's commit, where the model knows it."""
+    commit = getattr(model.config, "_commit_hash", None)
+    plain_hub = weights.source.startswith("hub:") and commit
+    return f"{weights.source}@{commit}" if plain_hub else weights.source
 
 
 def _locate_smollm2(identifier: str, progress: Progress) -> Weights:
@@ -157,27 +184,30 @@ def load_model(weights: Weights, dtype: str, device: str) -> Any:
     try:
         model = AutoModelForCausalLM.from_pretrained(path, **options)
         return model.to(device).eval()
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        gc.collect()
-        raise NotEnoughMemory(
-            f"{weights.source} does not fit into the memory of {device}.",
-            "Choose a smaller pair or a narrower dtype.",
-            code="does_not_fit",
-            values={"source": weights.source, "device": device},
-        ) from error
     except SpeclabError:
         raise
     except Exception as error:
-        first = str(error).strip().splitlines()
+        if is_out_of_memory(error):
+            gc.collect()
+            raise NotEnoughMemory(
+                f"{weights.source} does not fit into the memory of {device}.",
+                "Choose a smaller pair or a narrower dtype.",
+                code="does_not_fit",
+                values={"source": weights.source, "device": device},
+            ) from error
+        reason = first_line(error)
         raise ModelUnavailable(
-            f"{weights.source} could not be loaded: {first[0] if first else type(error).__name__}",
+            f"{weights.source} could not be loaded: {reason}",
             "Check the name, the network and the files; weights must be safetensors or GGUF.",
             code="weights_broken",
-            values={
-                "source": weights.source,
-                "reason": first[0] if first else type(error).__name__,
-            },
+            values={"source": weights.source, "reason": reason},
         ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text, or its kind."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def load_tokenizer(weights: Weights) -> Any:
@@ -258,14 +288,17 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
             tokenizer, load_tokenizer(draft_at), target_at.source, draft_at.source
         )
     target = TransformerHandle(
-        model=target_model, name=_short(target_at), vocab_size=vocab, source=target_at.source
+        model=target_model,
+        name=_short(target_at),
+        vocab_size=vocab,
+        source=_with_revision(target_at, target_model),
     )
     draft = TransformerHandle(
         model=draft_model,
         name=_short(draft_at),
         vocab_size=vocab,
         vocab_map=vocab_map,
-        source=draft_at.source,
+        source=_with_revision(draft_at, draft_model),
     )
     codec = TextCodec(
         tokenizer, prepend_bos=entry.target.startswith("bundled:"), chat_by_default=entry.chat
@@ -278,12 +311,13 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
         eos_ids=end_ids(target_model, tokenizer),
         device=device,
         dtype=dtype,
-        notes=(f"target: {target_at.source}", f"draft: {draft_at.source}"),
+        notes=(f"target: {target.source}", f"draft: {draft.source}"),
     )
 
 
 def _short(weights: Weights) -> str:
-    return weights.source.removeprefix("bundled:").removeprefix("hub:").removeprefix("local:")
+    name = weights.source.partition("@")[0] if weights.bundled else weights.source
+    return name.removeprefix("bundled:").removeprefix("hub:").removeprefix("local:")
 
 
 def _estimate(entry: PairEntry, places: tuple[Weights, ...]) -> int:

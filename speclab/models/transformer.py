@@ -25,10 +25,13 @@ class VocabMap:
     Attributes:
         to_target: target id of each own id [own vocab]; -1 for ids that are never proposed.
         to_own: own id of each target id [target vocab].
+        proposed: own ids that may be proposed; proposed_targets: their target ids.
     """
 
     to_target: NDArray[np.int64]
     to_own: NDArray[np.int64]
+    proposed: NDArray[np.int64]
+    proposed_targets: NDArray[np.int64]
 
     @classmethod
     def build(cls, to_target: NDArray, target_vocab: int, unknown: int) -> VocabMap:
@@ -37,13 +40,20 @@ class VocabMap:
         to_own = np.full(target_vocab, unknown, dtype=np.int64)
         known = np.flatnonzero(to_target >= 0)
         to_own[to_target[known]] = known
-        return cls(to_target, to_own)
+        return cls(to_target, to_own, known, to_target[known])
 
 
 def to_numpy(values: torch.Tensor) -> NDArray:
     """Return `values` in float64 if they are, else in float32."""
     wide = values if values.dtype == torch.float64 else values.float()
     return wide.cpu().numpy()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out: CUDA's, Python's, or torch's CPU allocator's."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
 def context_limit(config: Any) -> int:
@@ -158,9 +168,8 @@ class TransformerHandle:
         """Return rows [n, vocab_size] in target ids; -inf where the model has no such id."""
         rows = to_numpy(logits)
         if self.vocab_map is not None:
-            known = self.vocab_map.to_target >= 0
             wide = np.full((len(rows), self.vocab_size), -np.inf, dtype=rows.dtype)
-            wide[:, self.vocab_map.to_target[known]] = rows[:, known]
+            wide[:, self.vocab_map.proposed_targets] = rows[:, self.vocab_map.proposed]
             return wide
         if rows.shape[1] < self.vocab_size:
             wide = np.full((len(rows), self.vocab_size), -np.inf, dtype=rows.dtype)
@@ -197,12 +206,19 @@ class TransformerScores:
     ) -> None:
         self._handle, self._num_nodes = handle, num_nodes
         self._features = features
-        self.logits = logits
+        self._logits = logits
         self._rows: list[Row] | None = None
+
+    @property
+    def target_logits(self) -> torch.Tensor | None:
+        """Logits [1+nodes+passengers, vocab_size] on the device; None in ids of the model's own."""
+        handle = self._handle
+        same_ids = handle.vocab_map is None and self._logits.shape[-1] == handle.vocab_size
+        return self._logits if same_ids else None
 
     def _all_rows(self) -> list[Row]:
         if self._rows is None:
-            self._rows = [Row(row) for row in self._handle.target_logits(self.logits)]
+            self._rows = [Row(row) for row in self._handle.target_logits(self._logits)]
         return self._rows
 
     def row(self, index: int) -> Row:
@@ -287,9 +303,10 @@ class TransformerSession:
         self._cut_cache(self.length - 1)
         lead = self.tokens[self._cached :]
         extra = len(tree) + len(passengers)
-        if self.length + tree.max_depth > self.handle.max_context:
+        deepest = self.length + max(tree.max_depth, passengers.max_depth)
+        if deepest > self.handle.max_context:
             raise BadInput(
-                f"{self.length + tree.max_depth} tokens do not fit into the context of "
+                f"{deepest} tokens do not fit into the context of "
                 f"{self.handle.name} ({self.handle.max_context})."
             )
         mask = positions = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from speclab.core.records import Round, Trace
@@ -72,12 +73,12 @@ def block_efficiency(rounds: Sequence[Round]) -> float | None:
 
 
 def token_times_s(trace: Trace) -> list[float]:
-    """Return when each token came out, in seconds from the start of decoding."""
-    return [
-        round_.timing.start_s + round_.timing.total_s
-        for round_ in trace.rounds
-        for _ in round_.emitted
-    ]
+    """Return when each token came out, in seconds of decoding.
+
+    Only the rounds count: what a page or a recorder does between them is not decoding.
+    """
+    ends = accumulate(round_.timing.total_s for round_ in trace.rounds)
+    return [end for end, round_ in zip(ends, trace.rounds, strict=True) for _ in round_.emitted]
 
 
 def tpot_s(trace: Trace) -> float | None:
@@ -122,7 +123,7 @@ def summarise(trace: Trace) -> tuple[Counter_, ...]:
         ),
         Counter_(name="tpot_s", symbol="TPOT", value=tpot_s(trace), unit="s", badge="measured"),
         Counter_(
-            name="tokens_per_s",
+            name="decode_tokens_per_s",
             symbol="",
             value=ratio(emitted, seconds),
             unit="tokens/s",

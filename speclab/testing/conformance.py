@@ -13,23 +13,25 @@ from speclab.core.laws import Row, Sampling
 from speclab.core.protocols import DraftKit, Method, ModelHandle, Proposal, Room, VerifyRule
 from speclab.core.randomness import Exhaustive, Scripted, Seeded
 from speclab.core.rows import TargetRows
+from speclab.core.rules.rejection import TOKEN
 from speclab.core.trees import TokenTree
-from speclab.engine.loop import Decoding, Limits, check_well_formed
-from speclab.models.toy import FEATURE_TAP, ToyModel
+from speclab.engine.loop import Decoding, Limits, check_well_formed, decode_round
+from speclab.models.toy import ToyModel
 
 PROMPT = (0, 1, 0)
+VOCAB_SIZE = 4
 KitMaker = Callable[[tuple[int, ...], Sampling], DraftKit]
 
 
 def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) -> DraftKit:
     """Return a kit over two toy drafts and a toy target, features included."""
-    target = ToyModel.random(7).open(prompt)
+    target = ToyModel.random(7, vocab_size=VOCAB_SIZE).open(prompt)
     return DraftKit(
         prompt=prompt,
         sampling=sampling or Sampling(),
         eos_ids=frozenset({2}),
-        vocab_size=3,
-        drafts=(ToyModel.random(8), ToyModel.random(9)),
+        vocab_size=VOCAB_SIZE,
+        drafts=tuple(ToyModel.random(seed, vocab_size=VOCAB_SIZE) for seed in (8, 9)),
         target=target,
         prefill_features=target.prefill_features,
     )
@@ -98,6 +100,13 @@ def _check_run(
         assert ended or len(text) == 9, f"emitted {len(text)} tokens instead of 9"
 
 
+HONESTY_SAMPLINGS = (
+    Sampling(),
+    Sampling(temperature=0.7, top_p=0.8),
+    Sampling(temperature=0.0),
+)
+
+
 def check_honest_draft_law(
     method: Method,
     *,
@@ -107,17 +116,46 @@ def check_honest_draft_law(
 ) -> None:
     """Check that each node's law is the law its token was drawn from (within 1e-12).
 
+    The first proposal and the one after a finished round, plain, warped and greedy.
+
     Raises:
-        AssertionError: naming the node and both laws.
+        AssertionError: naming the sampling, the round, the node's place and both laws.
     """
+    for sampling in HONESTY_SAMPLINGS:
+        for rounds_before in (0, 1):
+            _check_honest(method, make_kit, prompt, depth, sampling, rounds_before)
+
+
+def _propose_after(
+    method: Method,
+    kit: DraftKit,
+    depth: int,
+    rounds_before: int,
+    rng: Exhaustive,
+) -> Proposal:
+    """Return the proposal that follows `rounds_before` seeded rounds on the kit's target."""
+    session, run = kit.target, method.start(kit)
+    assert session is not None
+    for seed in range(rounds_before):
+        room = Room(context=session.tokens, max_depth=depth, max_nodes=16)
+        decode_round(session, run, TOKEN, Seeded(seed), room=room, sampling=kit.sampling)
+    return run.propose(Room(context=session.tokens, max_depth=depth, max_nodes=16), rng)
+
+
+def _check_honest(
+    method: Method,
+    make_kit: KitMaker,
+    prompt: tuple[int, ...],
+    depth: int,
+    sampling: Sampling,
+    rounds_before: int,
+) -> None:
     seen: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     claimed: dict[tuple, np.ndarray | None] = {}
     path: list[int] | None = []
     while path is not None:
         rng = Exhaustive(path=path)
-        kit = make_kit(prompt, Sampling())
-        room = Room(context=list(prompt), max_depth=depth, max_nodes=16)
-        proposal = method.start(kit).propose(room, rng)
+        proposal = _propose_after(method, make_kit(prompt, sampling), depth, rounds_before, rng)
         history: tuple = ()
         for node, token in enumerate(proposal.tree.tokens):
             law = proposal.draft_probs[node]
@@ -128,12 +166,13 @@ def check_honest_draft_law(
         path = rng.next_path()
     for place, weights in seen.items():
         law, total = claimed[place], sum(weights.values())
+        where = f"{sampling}, round {rounds_before + 1}, node {len(place) // 3}"
         if law is None:
-            assert len(weights) == 1, f"a node without a law takes {len(weights)} values"
+            assert len(weights) == 1, f"{where}: no law, but {len(weights)} values"
             continue
         drawn = np.array([weights.get(token, 0.0) / total for token in range(len(law))])
         gap = np.abs(drawn - law).max()
-        assert gap < 1e-12, f"token drawn from {drawn}, law claimed {law} (difference {gap:.2g})"
+        assert gap < 1e-12, f"{where}: drawn from {drawn}, law claimed {law} ({gap:.2g} apart)"
 
 
 def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
@@ -224,7 +263,9 @@ def check_model(
         held = getattr(session, "cache_rows", lambda length=session.cache_length: length)()
         assert held == session.cache_length, f"{held} rows cached, {session.cache_length} accounted"
         fresh = handle.open(text, taps)
-        _same(session.score(tree).row(2), fresh.score(tree).row(2), tolerance, f"commit {node}")
+        after, want = session.score(tree), fresh.score(tree)
+        for row in range(len(tree) + 1):
+            _same(after.row(row), want.row(row), tolerance, f"commit {node}, row {row}")
         for tap in taps:
             want = fresh.prefill_features[tap][len(prompt) - 1 :]
             gap = np.abs(features[tap] - want).max()
@@ -234,8 +275,8 @@ def check_model(
 
 
 def _same(left: Row, right: Row, tolerance: float, where: str) -> None:
-    gap = float(np.abs(left.raw() - right.raw()).max())
-    assert gap <= tolerance, f"{where}: rows differ by {gap:.2g}"
-
-
-TOY_TAPS = (FEATURE_TAP,)
+    p, q = left.raw(), right.raw()
+    shown = (p > 1e-12) | (q > 1e-12)
+    with np.errstate(divide="ignore"):
+        gap = float(np.abs(np.log(p[shown]) - np.log(q[shown])).max(initial=0.0))
+    assert gap <= tolerance, f"{where}: log-probabilities differ by {gap:.2g}"

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
 
 from speclab.core.errors import BadInput, TooManyBranches
-from speclab.core.laws import Row, Sampling
+from speclab.core.laws import Sampling
+from speclab.core.protocols import Evaluates
 from speclab.core.randomness import Exhaustive, Randomness
 from speclab.core.records import Round
 from speclab.engine.loop import Decoding, Limits
 
 Sequence_ = tuple[int, ...]
-
-
-class Evaluates(Protocol):
-    """A model that can evaluate whole sequences without a cache."""
-
-    def evaluate(self, sequences: Sequence[Sequence[int]], keep: Sequence[int]) -> list[list[Row]]:
-        """Return, per sequence, the rows after its last `keep` tokens."""
 
 
 @dataclass(frozen=True, slots=True)

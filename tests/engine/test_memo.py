@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from tiny_pairs import tiny_handle
@@ -59,7 +61,7 @@ def test_each_prefix_is_evaluated_once() -> None:
 
 def test_budget_is_kept_and_text_unchanged() -> None:
     target, draft = tiny_handle(0), tiny_handle(1)
-    row_bytes = 50 * (8 + 8)
+    row_bytes = 50 * (8 + 2 * 8)
     small = MemoHandle(target, budget_bytes=4 * row_bytes)
     assert [emit(small, draft, s) for s in range(4)] == [emit(target, draft, s) for s in range(4)]
     assert small.counts.evicted > 0
@@ -85,6 +87,46 @@ def test_an_error_in_a_batch_reaches_every_repeat() -> None:
     with pytest.raises(RuntimeError, match="no weights"):
         run_repeats(lambda i: emit(memo, memo, i), 4, [memo], workers=4)
     assert memo.gate is None
+
+
+def test_threads_without_a_gate() -> None:
+    target, draft = MemoHandle(tiny_handle(0)), MemoHandle(tiny_handle(1))
+    want = [emit(tiny_handle(0), tiny_handle(1), seed) for seed in range(8)]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        assert list(pool.map(lambda seed: emit(target, draft, seed), range(8))) == want
+
+
+def test_nothing_is_held_beyond_the_rows() -> None:
+    row_bytes = 50 * (8 + 2 * 8)
+    target = MemoHandle(tiny_handle(0), budget_bytes=20 * row_bytes)
+    draft = MemoHandle(tiny_handle(1), budget_bytes=20 * row_bytes)
+    for seed in range(30):
+        emit(target, draft, seed)
+    for memo in (target, draft):
+        assert len(memo) <= 20 and memo.counts.held_bytes <= 20 * row_bytes
+        for row in memo._rows.values():
+            assert len(row._laws) <= 2
+
+
+def test_many_samplings_keep_two_laws() -> None:
+    row = MemoHandle(tiny_handle(0)).open(PROMPT).score().row(0)
+    raw = row.raw()
+    for step in range(1, 20):
+        row.law(Sampling(temperature=step / 10))
+    assert len(row._laws) == 2 and row.raw() is raw
+
+
+def test_one_failing_repeat_leaves_the_others_running() -> None:
+    target, draft = MemoHandle(tiny_handle(0)), MemoHandle(tiny_handle(1))
+
+    def repeat(index: int) -> tuple[int, ...]:
+        if index == 1:
+            raise ValueError("repeat 1")
+        return emit(target, draft, index)
+
+    with pytest.raises(ValueError, match="repeat 1"):
+        run_repeats(repeat, 9, [target, draft], workers=3)
+    assert emit(target, draft, 0) == emit(tiny_handle(0), tiny_handle(1), 0)
 
 
 def test_refusals() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tiny_pairs import tiny_handle
 
 from speclab.core.errors import NumericalFault
 from speclab.core.laws import Row, Sampling, process
@@ -14,6 +15,7 @@ from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.engine.torch_verify import MIRRORS, process_rows
+from speclab.models.transformer import TransformerHandle
 
 SAMPLINGS = (
     Sampling(),
@@ -26,7 +28,7 @@ SAMPLINGS = (
 
 class FakeScores:
     def __init__(self, logits: np.ndarray) -> None:
-        self.logits = torch.from_numpy(logits)
+        self.target_logits = torch.from_numpy(logits)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
@@ -86,6 +88,20 @@ def test_trees_and_foreign_scores_are_left_to_numpy() -> None:
     tree = Proposal(tree=TokenTree((0, 1), (-1, -1)), draft_probs=(None, None))
     assert MIRRORS["token"](FakeScores(np.zeros((3, 4))), tree, Sampling(), Scripted([]), 0) is None
     assert MIRRORS["token"](object(), Proposal(), Sampling(), Scripted([]), 0) is None
+
+
+def test_ids_of_the_models_own_are_left_to_numpy() -> None:
+    handle = tiny_handle(0, dtype=torch.float32)
+    same = handle.open((1, 2)).score()
+    assert same.target_logits is not None
+    wider = TransformerHandle(model=handle.model, name="padded", vocab_size=40)
+    assert wider.open((1, 2)).score().target_logits is None
+    short = (np.array([0.5, 0.5]),)
+    proposal = Proposal(tree=TokenTree.chain([3]), draft_probs=short)
+    assert (
+        MIRRORS["token"](FakeScores(np.zeros((2, 4))), proposal, Sampling(), Scripted([]), 0)
+        is None
+    )
 
 
 def test_nan_is_refused() -> None:

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from toy_methods import TOY_METHODS
 
 from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.methods import METHODS, make_method
+from speclab.methods.draft_model import DraftModel, DraftModelRun
 from speclab.models.toy import FEATURE_TAP, ToyModel
 from speclab.testing import check_method, check_model, check_rule
+from speclab.testing.conformance import check_honest_draft_law
 
 
 @pytest.mark.parametrize("method", [*map(make_method, METHODS), *TOY_METHODS], ids=repr)
 def test_methods(method) -> None:
     check_method(method)
+
+
+class RawClaim(DraftModelRun):
+    """Draws from the filtered law and claims the raw one, from a given round on."""
+
+    honest_rounds = 0
+
+    def propose(self, room, rng):
+        proposal = super().propose(room, rng)
+        self.honest_rounds -= 1
+        greedy = any(law is None for law in proposal.draft_probs)
+        if self.honest_rounds >= 0 or greedy:
+            return proposal
+        return replace(proposal, draft_probs=tuple(make() for make in proposal.raw_draft))
+
+
+class RawClaimLater(RawClaim):
+    """The same, honest in its first round."""
+
+    honest_rounds = 1
+
+
+@pytest.mark.parametrize("kind", [RawClaim, RawClaimLater])
+def test_a_claimed_law_that_was_not_drawn_from_is_caught(kind) -> None:
+    class Liar(DraftModel):
+        def start(self, kit):
+            run = super().start(kit)
+            run.__class__ = kind
+            return run
+
+    check_honest_draft_law(DraftModel(num_speculative_tokens=2))
+    with pytest.raises(AssertionError, match="law claimed"):
+        check_honest_draft_law(Liar(num_speculative_tokens=2))
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

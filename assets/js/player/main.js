@@ -197,8 +197,13 @@ function receive() {
 }
 
 buildLayout();
+// Only a reader's own scrolling ends the following of a live run; a new text scrolls by itself.
+let gestureAt = -Infinity;
+for (const gesture of ['wheel', 'touchmove', 'pointerdown']) {
+  ui.strip.addEventListener(gesture, () => { gestureAt = performance.now(); }, {passive: true});
+}
 ui.strip.addEventListener('scroll', () => {
-  if (!store.live || performance.now() - followedAt < 200) return;
+  if (!store.live || performance.now() - gestureAt > 600) return;
   view.follow = ui.strip.scrollTop + ui.strip.clientHeight > ui.strip.scrollHeight - 60;
 }, {passive: true});
 

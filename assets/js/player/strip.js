@@ -147,12 +147,10 @@ function paintRoundTokens(index) {
   }
 }
 
-let followedAt = 0;
 function scrollToRound(index) {
   const node = roundNodes[index], box = ui.strip;
   if (!node) return;
   const top = node.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop;
   if (top > box.scrollTop + 8 && top < box.scrollTop + box.clientHeight * 0.75) return;
-  followedAt = performance.now();
   box.scrollTop = Math.max(0, top - box.clientHeight / 2);
 }

@@ -29,6 +29,7 @@ def verify_match(rows: TargetRows, proposal: Proposal, rng: Randomness, position
         for child in children:
             token = tree.tokens[child]
             prob = float(p[token]) if token < len(p) else 0.0
+            rows.note(child, p, None)
             flips.append(
                 CoinFlip(
                     node=child,

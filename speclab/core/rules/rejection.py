@@ -65,6 +65,7 @@ def _walk(
             q = proposal.draft_probs[child] if use_draft_law else None
             target_prob, draft_prob = _at(p, token), 1.0 if q is None else _at(q, token)
             accept_prob = accept_probability(target_prob, draft_prob)
+            rows.note(child, p, q)
             flip = rng.flip(accept_prob)
             flips.append(
                 CoinFlip(
