@@ -14,6 +14,61 @@ from transformers import AttentionInterface, PreTrainedModel
 CHUNKED = "speclab_chunked"
 BLOCK = 128
 
+PREVIOUS_HEADS = ((1, 0), (2, 0))
+"""(layer, head) pairs that are shown to look at the previous token."""
+
+RETRIEVAL_HEADS = ((4, 0), (5, 3), (7, 0), (8, 3), (10, 0))
+"""(layer, head) pairs that are shown to look where the next token has stood before."""
+
+COMMON_TOKEN = 5
+"""A token that stands more often in a row is too common to be worth retrieving."""
+
+
+class AttentionGuide:
+    """Teaches a few heads where to look; the model itself stays a plain Llama.
+
+    To copy a name from the context takes heads in two layers at once, and gradient descent may
+    take very long to find such a pair. Being told for a while is enough.
+
+    Args:
+        ids: `int64[batch, length]`, the rows that the model reads.
+    """
+
+    def __init__(self, ids: Tensor) -> None:
+        length = ids.shape[1]
+        position = torch.arange(length, device=ids.device)
+        self.future = position[None, :] > position[:, None]
+        self.previous = (position[None, :] == position[:, None] - 1).expand(len(ids), -1, -1)
+        same = ids[:, 1:, None] == ids[:, None, :]
+        common = same.sum(-1, keepdim=True) > COMMON_TOKEN
+        self.next_token = torch.zeros(len(ids), length, length, dtype=torch.bool)
+        self.next_token[:, :-1] = same & ~common & ~self.future[:-1]
+        self.losses: list[Tensor] = []
+
+    def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
+        """Add the losses of this layer's guided heads, in nats.
+
+        Args:
+            layer: Index of the layer.
+            query: `[batch, heads, length, head_dim]`, already scaled.
+            key: `[batch, heads, length, head_dim]`.
+        """
+        for heads, wanted in ((PREVIOUS_HEADS, self.previous), (RETRIEVAL_HEADS, self.next_token)):
+            for guided, head in heads:
+                if guided == layer:
+                    self._add(query[:, head], key[:, head], wanted)
+
+    def _add(self, query: Tensor, key: Tensor, wanted: Tensor) -> None:
+        """Add -log(attention paid to `wanted[batch, length, length]`), where there is any."""
+        scores = (query @ key.transpose(1, 2)).float().masked_fill(self.future, float("-inf"))
+        rows = wanted.any(-1)
+        inside = scores.masked_fill(~wanted, float("-inf"))[rows].logsumexp(-1)
+        self.losses.append((scores[rows].logsumexp(-1) - inside).mean())
+
+    def loss(self) -> Tensor:
+        """Return the mean over guided heads, in nats."""
+        return torch.stack(self.losses).mean()
+
 
 def chunked_attention(
     module: nn.Module,
@@ -22,6 +77,7 @@ def chunked_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    guide: AttentionGuide | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend causally from each position to all earlier ones, without padding or cache.
@@ -33,6 +89,7 @@ def chunked_attention(
         value: `[batch, kv_heads, length, head_dim]`.
         attention_mask: Ignored; rows are packed and unpadded.
         scaling: Factor on the scores; `head_dim ** -0.5` by default.
+        guide: Collects how far this layer's heads are from where they should look.
 
     Returns:
         `[batch, length, heads, head_dim]`, and None in place of attention weights.
@@ -42,6 +99,8 @@ def chunked_attention(
         key = key.repeat_interleave(groups, dim=1)
         value = value.repeat_interleave(groups, dim=1)
     query = query * (scaling if scaling is not None else query.shape[-1] ** -0.5)
+    if guide is not None:
+        guide.observe(module.layer_idx, query, key)
     future = torch.full((BLOCK, BLOCK), float("-inf"), dtype=query.dtype, device=query.device)
     future = future.triu(1)
     blocks = []

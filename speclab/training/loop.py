@@ -41,6 +41,7 @@ class LoopConfig:
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW decay of matrices (vectors are not decayed).
         beta2: AdamW's second moment decay.
+        muon: Whether Muon (PyTorch 2.9 or later) updates the matrices inside the layers.
         clip_norm: Largest gradient norm.
         autocast_dtype: Dtype of the forward pass, e.g. `torch.bfloat16`, or None for none.
         device_type: Device of the autocast context, `cpu` or `cuda`.
@@ -56,6 +57,7 @@ class LoopConfig:
     warmup_steps: int = 100
     weight_decay: float = 0.05
     beta2: float = 0.98
+    muon: bool = False
     clip_norm: float = 1.0
     autocast_dtype: torch.dtype | None = torch.bfloat16
     device_type: str = "cpu"
@@ -98,9 +100,61 @@ def learning_rate_at(config: LoopConfig, step: int, progress: float) -> float:
     )
 
 
-def build_optimizer(model: nn.Module, config: LoopConfig) -> torch.optim.AdamW:
+class OptimizerPair:
+    """Two optimisers that step together, as one.
+
+    Args:
+        first: Any optimiser.
+        second: Any other, over other parameters.
+    """
+
+    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
+        self.parts = (first, second)
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self) -> None:
+        """Step both."""
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of both."""
+        for part in self.parts:
+            part.zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of both."""
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the states of both."""
+        for part, saved in zip(self.parts, state["parts"], strict=True):
+            part.load_state_dict(saved)
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+
+def build_optimizer(model: nn.Module, config: LoopConfig) -> torch.optim.Optimizer | OptimizerPair:
+    """Return AdamW with weight decay on matrices only; with `muon`, Muon for the layers."""
+    if not config.muon:
+        return build_adamw(list(model.parameters()), config)
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    inner = [p for name, p in named if p.ndim == 2 and "embed" not in name and "head" not in name]
+    chosen = {id(p) for p in inner}
+    muon = torch.optim.Muon(
+        inner,
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    adamw = build_adamw([p for _, p in named if id(p) not in chosen], config)
+    for group in adamw.param_groups:
+        group["lr_scale"] = 0.3
+    return OptimizerPair(muon, adamw)
+
+
+def build_adamw(parameters: list[nn.Parameter], config: LoopConfig) -> torch.optim.AdamW:
     """Return AdamW with weight decay on matrices only."""
-    trainable = [p for p in model.parameters() if p.requires_grad]
+    trainable = [p for p in parameters if p.requires_grad]
     groups = [
         {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
@@ -109,7 +163,10 @@ def build_optimizer(model: nn.Module, config: LoopConfig) -> torch.optim.AdamW:
 
 
 def save_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | OptimizerPair,
+    progress: Progress,
 ) -> None:
     """Write a checkpoint so that `path` is always either the old one or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +181,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerPair | None = None
 ) -> Progress:
     """Restore a checkpoint into `model` (and `optimizer`) and return where it stood."""
     state = torch.load(path, map_location="cpu", weights_only=True)
@@ -145,7 +202,7 @@ def append_log(path: Path | None, record: Mapping[str, Any]) -> None:
 
 def training_step(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | OptimizerPair,
     batch: Any,
     loss_fn: LossFunction,
     config: LoopConfig,
@@ -221,7 +278,7 @@ def run_loop(
         started = time.perf_counter()
         rate = learning_rate_at(config, state.step, share)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("lr_scale", 1.0)
         batch = batch_at(state.step, share)
         loss = training_step(model, optimizer, batch, loss_fn, config)
         state.step += 1

@@ -14,12 +14,14 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from speclab.training import loop
-from speclab.training.corpus import FAMILIES, documents, write_document
+from speclab.training.corpus import FAMILIES, Split, documents, write_document
 
 END_OF_TEXT = "<|endoftext|>"
 VOCABULARY = 2048
 CONTEXT = 1024
 HELD_OUT_LENGTH = 512
+SHORT_END = 0.7
+ECHO_END = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +33,14 @@ class CorpusSize:
         train_documents: Documents that training text is drawn from.
         held_out_per_family: Documents per family for held-out losses.
         tokens_per_step: Token ids of one optimiser step.
+        echo_share: Share of the rows in which a phrase repeats.
     """
 
     seed: int = 0
     train_documents: int = 120_000
     held_out_per_family: int = 60
     tokens_per_step: int = 2048
+    echo_share: float = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +51,14 @@ class Data:
         stream: `int64[tokens]`, every document preceded by id 0.
         starts: `int64[documents]`, where each document's id 0 stands.
         held_out: Per family `int64[rows, 512]`, packed rows of held-out text.
+        fresh: The same of new documents made of known parts only.
         facts: sha256, documents and tokens, for the manifest.
     """
 
     stream: Tensor
     starts: np.ndarray
     held_out: dict[str, Tensor]
+    fresh: dict[str, Tensor]
     facts: dict[str, str | int]
 
 
@@ -96,17 +102,24 @@ def load_or_train_tokenizer(work_dir: Path, size: CorpusSize) -> PreTrainedToken
     folder = work_dir / "tokenizer"
     if not (folder / "tokenizer.json").exists():
         sample = documents("train", size.train_documents // 6, size.seed)
-        train_tokenizer(document.text for document in sample).save_pretrained(folder)
+        texts = (
+            # Chinese counts four times, so that each of its characters becomes one token.
+            document.text * (4 if document.family == "chinese" else 1)
+            for document in sample
+        )
+        train_tokenizer(texts).save_pretrained(folder)
     return PreTrainedTokenizerFast.from_pretrained(folder)
 
 
-def held_out_rows(tokenizer: PreTrainedTokenizerFast, size: CorpusSize) -> dict[str, Tensor]:
-    """Return packed held-out text per family, at most `int64[8, 512]` each."""
+def unseen_rows(
+    tokenizer: PreTrainedTokenizerFast, size: CorpusSize, split: Split
+) -> dict[str, Tensor]:
+    """Return packed text per family that is not trained on, at most `int64[8, 512]` each."""
     rows = {}
     for family in FAMILIES:
         ids: list[int] = []
-        for index in range(size.held_out_per_family):
-            ids += tokenizer(write_document(family, "held_out", index, size.seed).text)["input_ids"]
+        for index in range(size.train_documents, size.train_documents + size.held_out_per_family):
+            ids += tokenizer(write_document(family, split, index, size.seed).text)["input_ids"]
         whole = len(ids) // HELD_OUT_LENGTH * HELD_OUT_LENGTH
         rows[family] = torch.tensor(ids[:whole]).view(-1, HELD_OUT_LENGTH)[:8]
     return rows
@@ -135,24 +148,49 @@ def prepare_data(work_dir: Path, size: CorpusSize, tokenizer: PreTrainedTokenize
     return Data(
         stream=torch.from_numpy(stream),
         starts=np.cumsum(lengths) - lengths,
-        held_out=held_out_rows(tokenizer, size),
+        held_out=unseen_rows(tokenizer, size, "held_out"),
+        fresh=unseen_rows(tokenizer, size, "train"),
         facts={"sha256": sha256, "documents": len(lengths), "tokens": len(stream)},
     )
+
+
+def echo_row(stream: Tensor, length: int, rng: np.random.Generator) -> Tensor:
+    """Return id 0 and a phrase repeated to `int64[length]`; half of the phrases are shuffled text.
+
+    Such rows can only be predicted by looking back, which is what copying and editing need.
+    """
+    phrase_length = int(rng.integers(6, length // 3))
+    if rng.random() < 0.5:
+        phrase = stream[rng.integers(0, len(stream), phrase_length)]
+    else:
+        start = int(rng.integers(0, len(stream) - phrase_length))
+        phrase = stream[start : start + phrase_length]
+    row = torch.cat([torch.zeros(1, dtype=torch.int64), phrase.repeat(length // phrase_length + 1)])
+    return row[:length]
 
 
 def batch_source(data: Data, size: CorpusSize) -> loop.BatchSource:
     """Return packed rows that begin with a document; the last 15 % of a run sees 1,024 positions.
 
-    Rows have 256 tokens for the first 55 % of the run, then 512, then 1,024: `int64[rows, length]`.
+    Rows have 256 tokens for the first 70 % of the run, then 512, then 1,024. Until 35 % of the run,
+    `echo_share` of the rows are phrases that repeat.
+
+    A batch is `ids`, `int64[rows, length]`, and `guide_weight`, what the loss of guided heads
+    counts: it falls from 0.5 to 0 while rows are short.
     """
 
-    def batch_at(step: int, progress: float) -> Tensor:
-        length = 256 if progress < 0.55 else 512 if progress < 0.85 else CONTEXT
+    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
+        length = 256 if progress < SHORT_END else 512 if progress < 0.85 else CONTEXT
         rows = max(1, size.tokens_per_step // length)
         rng = np.random.default_rng((size.seed, step))
         last = int(np.searchsorted(data.starts, len(data.stream) - length - 1))
         # A few rows begin without id 0, so that a bare prompt is no surprise.
         chosen = data.starts[rng.integers(0, last, rows)] + (rng.random(rows) < 0.15)
-        return torch.stack([data.stream[start : start + length] for start in chosen])
+        batch = torch.stack([data.stream[start : start + length] for start in chosen])
+        if progress < ECHO_END:
+            for row in np.flatnonzero(rng.random(rows) < size.echo_share):
+                batch[row] = echo_row(data.stream, length, rng)
+        weight = 0.5 * max(0.0, 1 - progress / SHORT_END)
+        return {"ids": batch, "guide_weight": torch.tensor(weight)}
 
     return batch_at

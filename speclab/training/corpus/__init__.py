@@ -33,15 +33,15 @@ from speclab.training.corpus.tasks import copy_document, edit_document, summary_
 Split = Literal["train", "held_out"]
 
 FAMILIES: dict[str, tuple[Callable[[Scribe], str], int]] = {
-    "story": (story_document, 34),
-    "qa": (qa_document, 14),
-    "list": (list_document, 7),
-    "json": (json_document, 9),
-    "code": (code_document, 9),
-    "copy": (copy_document, 9),
-    "edit": (edit_document, 9),
+    "story": (story_document, 30),
+    "qa": (qa_document, 13),
+    "list": (list_document, 6),
+    "json": (json_document, 8),
+    "code": (code_document, 8),
+    "copy": (copy_document, 16),
+    "edit": (edit_document, 10),
     "summary": (summary_document, 5),
-    "chinese": (chinese_document, 10),
+    "chinese": (chinese_document, 9),
 }
 """How each family is written, and its share of the documents in per cent (of their sum)."""
 

@@ -54,7 +54,7 @@ class Scribe:
 
     Args:
         seed: Any string; equal seeds write equal documents.
-        held_out: Whether held-out entries may be used (then half of the choices are).
+        held_out: Whether held-out entries may be used (then all entries are equally likely).
     """
 
     def __init__(self, seed: str, *, held_out: bool) -> None:
@@ -71,13 +71,14 @@ class Scribe:
 
     def pick(self, pool: Sequence[Entry]) -> Entry:
         """Draw one entry that this split may use."""
-        held = held_out_part(pool)
-        if self.held_out and held and self.chance(0.5):
-            return held[int(self.rng.random() * len(held))]
         size = len(pool)
         while True:
             index = int(self.rng.random() * size)
-            if size < HELD_OUT_PERIOD or index % HELD_OUT_PERIOD != HELD_OUT_PERIOD - 1:
+            if (
+                self.held_out
+                or size < HELD_OUT_PERIOD
+                or index % HELD_OUT_PERIOD != HELD_OUT_PERIOD - 1
+            ):
                 return pool[index]
 
     def pick_distinct(self, pool: Sequence[Entry], count: int) -> list[Entry]:

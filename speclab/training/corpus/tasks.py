@@ -28,7 +28,7 @@ SUMMARY_HEADS = (
 
 def passage(scribe: Scribe) -> str:
     """Return a text worth copying: part of a story, a list, a record, code or random words."""
-    kind = scribe.rng.choice(["story", "story", "list", "json", "code", "words"])
+    kind = scribe.rng.choice(["story", "list", "json", "code", "words", "words", "words"])
     if kind == "story":
         sentences = re.split(r"(?<=[.!?]) ", tell(scribe, short=True).text)
         start = scribe.number(0, max(0, len(sentences) - 3))
@@ -39,11 +39,20 @@ def passage(scribe: Scribe) -> str:
         return json.dumps(records.MAKERS[scribe.pick(records.KINDS)](scribe))
     if kind == "code":
         return snippets.snippet(scribe)
+    return " ".join(random_item(scribe) for _ in range(scribe.number(4, 24)))
+
+
+def random_item(scribe: Scribe) -> str:
+    """Return a word, a name, a number or a few letters: what can be copied but not guessed."""
+    kind = scribe.rng.random()
+    if kind < 0.15:
+        return str(scribe.number(0, 999))
+    if kind < 0.3:
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        return "".join(scribe.rng.choice(letters) for _ in range(scribe.number(1, 4)))
     pools = (words.THINGS, words.ANIMALS, words.FOODS, words.PLACES, words.COLOURS)
-    chosen = [scribe.pick(scribe.rng.choice(pools)) for _ in range(scribe.number(4, 14))]
-    if scribe.chance(0.4):
-        chosen = [str(scribe.number(0, 999)) if scribe.chance(0.5) else word for word in chosen]
-    return " ".join(chosen)
+    people = (words.GIRLS, words.BOYS, words.TOWNS, words.MOODS, words.MATERIALS)
+    return scribe.pick(scribe.rng.choice(pools + people))
 
 
 def copy_document(scribe: Scribe) -> str:
