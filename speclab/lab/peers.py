@@ -18,7 +18,7 @@ Runner = Callable[[tuple[int, ...]], tuple[float, Sequence[int]]]
 
 def _generate(pair: Pair, count: int, *, assistant: Any = None, **options: Any) -> Runner:
     """Return a runner of generate(): greedy, EOS ignored, the model's own defaults left out."""
-    model = pair.target.model
+    model = with_generation_config(pair.target.model)
     config = GenerationConfig(
         do_sample=False, max_new_tokens=count, eos_token_id=None, pad_token_id=0, **options
     )
@@ -37,18 +37,25 @@ def _generate(pair: Pair, count: int, *, assistant: Any = None, **options: Any) 
     return run
 
 
-def assistant_of(pair: Pair, gamma: int) -> Any:
-    """Return the draft with a generation config of its own: constant gamma, no confidence stop.
+def with_generation_config(model: Any, **settings: Any) -> Any:
+    """Return a shallow copy of a model with a generation config of its own.
 
-    Transformers reads these settings from the draft's generation config, so a shallow copy of the
-    draft carries them and the pair's own draft stays as it is.
+    Transformers fills what a call leaves out from the model's own config (EOS ids, penalties), and
+    reads the number of drafted tokens from the draft's; the pair's models stay as they are.
     """
-    draft = copy.copy(pair.drafts[0].model)
-    draft.generation_config = copy.deepcopy(draft.generation_config)
-    draft.generation_config.num_assistant_tokens = gamma
-    draft.generation_config.num_assistant_tokens_schedule = "constant"
-    draft.generation_config.assistant_confidence_threshold = 0.0
-    return draft
+    twin = copy.copy(model)
+    twin.generation_config = GenerationConfig(**settings)
+    return twin
+
+
+def assistant_of(pair: Pair, gamma: int) -> Any:
+    """Return the draft as an assistant: constant gamma, no confidence stop."""
+    return with_generation_config(
+        pair.drafts[0].model,
+        num_assistant_tokens=gamma,
+        num_assistant_tokens_schedule="constant",
+        assistant_confidence_threshold=0.0,
+    )
 
 
 def transformers_runners(

@@ -1,4 +1,4 @@
-"""The bundled pair: exact law through both sessions, greedy equality, self-draft, frozen files."""
+"""The bundled pair: exact law through both sessions, greedy equality, self-draft."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit
 from speclab.core.randomness import Randomness
+from speclab.core.records import Trace
 from speclab.core.rules import RULES
 from speclab.engine.loop import Decoding, Limits
 from speclab.engine.memo import MemoHandle
@@ -80,21 +81,29 @@ def test_exact_law_of_the_pair(pocket64: Pair, name: str, rule: str) -> None:
 def test_greedy_speculation_is_the_targets_own_text(
     pocket: Pair, pocket64: Pair, name: str
 ) -> None:
-    differences = []
-    for index, (_, text) in enumerate(bench_prompts(False, 20)):
-        plain = generate(pocket, text, method="autoregressive", sampling=GREEDY, max_new_tokens=40)
-        gamma = 1 + index % 8
-        request = {"method": name, "sampling": GREEDY, "max_new_tokens": 40}
-        fast = generate(pocket, text, num_speculative_tokens=gamma, **request)
-        if fast.emitted != plain.emitted:
-            differences.append(text)
-            assert any(round_.near_tie for round_ in (*plain.rounds, *fast.rounds)), text
-            exact = generate(pocket64, text, num_speculative_tokens=gamma, **request)
-            slow = generate(
-                pocket64, text, method="autoregressive", sampling=GREEDY, max_new_tokens=40
-            )
-            assert exact.emitted == slow.emitted
-    assert len(differences) <= 2, differences
+    ties = 0
+    for _, text in bench_prompts(False, 20):
+        plain = generate(pocket, text, method="autoregressive", sampling=GREEDY, max_new_tokens=32)
+        for gamma in range(1, 9):
+            request = {"sampling": GREEDY, "max_new_tokens": 32, "num_speculative_tokens": gamma}
+            fast = generate(pocket, text, method=name, record_laws=False, **request)
+            if fast.emitted != plain.emitted:
+                ties += 1
+                assert_near_tie(pocket64, plain, fast)
+                exact = generate(pocket64, text, method=name, **request)
+                del request["num_speculative_tokens"]
+                want = generate(pocket64, text, method="autoregressive", **request)
+                assert exact.emitted == want.emitted
+    assert ties <= 8
+
+
+def assert_near_tie(pair64: Pair, plain: Trace, fast: Trace) -> None:
+    """The texts part where the float64 target is undecided to within NEAR_TIE."""
+    both = zip(plain.emitted, fast.emitted, strict=False)
+    parting = next(place for place, (a, b) in enumerate(both) if a != b)
+    context = [*plain.prompt_tokens, *plain.emitted[:parting]]
+    ((row,),) = pair64.target.evaluate([context], [1])
+    assert row.top_gap() < NEAR_TIE, f"token {parting}: gap {row.top_gap():.3g}"
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 4, 8])
