@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from speclab.core.errors import NotEnoughMemory
 from speclab.core.records import Trace
 from speclab.core.rules import RULES
 from speclab.lab.presets import PRESETS, Preset
@@ -45,6 +48,24 @@ class Turnstile:
             self._line.remove(ticket)
 
 
+class Loading:
+    """One load: what comes of it, and what it is doing now; only who asked for it looks at it.
+
+    Attributes:
+        future: of the pair.
+        note: a short English sentence; empty before the load begins and after it ends.
+        begun: whether it has left the line of loads.
+    """
+
+    def __init__(self) -> None:
+        self.future: Future[Any] = Future()
+        self.note, self.begun = "", False
+
+    def take_note(self, text: str) -> None:
+        """Say what the load is doing."""
+        self.note = text
+
+
 class PairCache:
     """Loaded pairs, at most `capacity`; one load at a time, off the caller's thread.
 
@@ -58,50 +79,73 @@ class PairCache:
     ) -> None:
         self._load, self._capacity = load, capacity
         self._lock = threading.Lock()
-        self._pairs: OrderedDict[str, Future[Any]] = OrderedDict()
+        self._pairs: OrderedDict[str, Loading] = OrderedDict()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
-        self.note = ""
-        """What the load in progress is doing."""
 
     @property
     def warm(self) -> bool:
         """Whether a pair has been loaded, and PyTorch with it."""
         with self._lock:
-            return any(future.done() for future in self._pairs.values())
+            return any(loading.future.done() for loading in self._pairs.values())
 
-    def request(self, name: str) -> Future[Any]:
-        """Return the future of a pair; starts loading it if it is not there."""
+    def request(self, name: str) -> Loading:
+        """Return the load of a pair; starts it if the pair is not there."""
         with self._lock:
-            future = self._pairs.get(name)
-            if future is None:
-                future = self._pairs[name] = self._pool.submit(self._load_now, name)
+            loading = self._pairs.get(name)
+            if loading is None:
+                loading = self._pairs[name] = Loading()
+                self._pool.submit(self._load_now, name, loading)
             self._pairs.move_to_end(name)
-            return future
+            return loading
 
     def get(self, name: str) -> Any:
         """Return a loaded pair, loading it if needed."""
-        return self.request(name).result()
+        return self.request(name).future.result()
 
-    def _load_now(self, name: str) -> Any:
+    def _load_now(self, name: str, loading: Loading) -> None:
+        loading.begun = True
         try:
-            self._make_room()
-            return self._load(name, self._take_note)
-        except BaseException:
+            self._make_room(self._capacity)
+            try:
+                pair = self._load(name, loading.take_note)
+            except NotEnoughMemory:
+                if not self._make_room(1):
+                    raise
+                pair = self._load(name, loading.take_note)
+        except BaseException as error:
             with self._lock:
-                self._pairs.pop(name, None)
-            raise
-        finally:
-            self.note = ""
-
-    def _take_note(self, text: str) -> None:
-        self.note = text
-
-    def _make_room(self) -> None:
-        """Forget the pairs unused for longest; a run that still holds one keeps it alive."""
-        with self._lock:
-            for name in [name for name, future in self._pairs.items() if future.done()]:
-                if len(self._pairs) > self._capacity:
+                if self._pairs.get(name) is loading:
                     del self._pairs[name]
+            loading.future.set_exception(error)
+        else:
+            loading.future.set_result(pair)
+        finally:
+            loading.note = ""
+
+    def _make_room(self, capacity: int) -> bool:
+        """Forget the pairs unused for longest, and give their memory back.
+
+        A run that still holds one keeps it alive.
+
+        Returns:
+            Whether any was forgotten.
+        """
+        with self._lock:
+            done = [name for name, loading in self._pairs.items() if loading.future.done()]
+            surplus = done[: max(0, len(self._pairs) - capacity)]
+            for name in surplus:
+                del self._pairs[name]
+        if surplus:
+            collect()
+        return bool(surplus)
+
+
+def collect() -> None:
+    """Give memory that nothing uses any more back, that of the GPU too if PyTorch is there."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +163,8 @@ class Lab:
         presets: prompts with a lesson.
         recorded: file name -> recorded trace.
         turnstile: the line for the processor.
+        ask_hub: hub id -> licence and size (see `speclab.models.hub.ask_hub`).
+        allow_local: whether visitors may name folders of this machine as models.
     """
 
     methods: Mapping[str, Any]
@@ -131,10 +177,16 @@ class Lab:
     presets: Mapping[str, Preset] = field(default_factory=lambda: PRESETS)
     recorded: Mapping[str, Recorded] = field(default_factory=dict)
     turnstile: Turnstile = field(default_factory=Turnstile)
+    ask_hub: Callable[[str], Any] = field(default_factory=lambda: _ask_hub)
+    allow_local: bool = False
 
 
-def default_lab() -> Lab:
-    """Build the lab of this installation; imports neither torch nor transformers."""
+def default_lab(*, allow_local: bool = False) -> Lab:
+    """Build the lab of this installation; imports neither torch nor transformers.
+
+    Args:
+        allow_local: whether visitors may name folders of this machine as models.
+    """
     from speclab.methods import METHODS
     from speclab.models.catalogue import PAIRS
     from speclab.stats.counters import banner, summarise
@@ -147,6 +199,7 @@ def default_lab() -> Lab:
         summarise=summarise,
         banner=banner,
         recorded=read_index(ASSETS / "traces"),
+        allow_local=allow_local,
     )
 
 
@@ -154,6 +207,12 @@ def _open_run(*args: Any, **kwargs: Any) -> Any:
     from speclab.lab.runs import open_run
 
     return open_run(*args, **kwargs)
+
+
+def _ask_hub(repo: str) -> Any:
+    from speclab.models.hub import ask_hub
+
+    return ask_hub(repo)
 
 
 def _load_pair(name: str, progress: Callable[[str], None]) -> Any:

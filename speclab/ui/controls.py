@@ -13,14 +13,16 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.lab.presets import ParamValue
-from speclab.models.catalogue import CUSTOM, on_space
+from speclab.models.catalogue import CUSTOM
 from speclab.ui.backend import Lab
 from speclab.ui.settings import (
     CHAT,
     LIMITS,
     SAMPLING_FIELDS,
     Settings,
+    best_rule,
     default_settings,
+    is_lossless,
     rules_for,
 )
 from speclab.ui.texts import WORDS, byte_size
@@ -50,11 +52,13 @@ class Controls:
     prompt: gr.Textbox = field(init=False)
     sampling: dict[str, Any] = field(default_factory=dict)
     rule: gr.Radio = field(init=False)
+    rule_about: gr.HTML = field(init=False)
     pair: gr.Dropdown = field(init=False)
     facts: gr.HTML = field(init=False)
     custom: gr.Group = field(init=False)
     custom_target: gr.Textbox = field(init=False)
     custom_draft: gr.Textbox = field(init=False)
+    check: gr.Button = field(init=False)
     chat: gr.Radio = field(init=False)
     max_new_tokens: gr.Slider = field(init=False)
     seed: gr.Number = field(init=False)
@@ -143,6 +147,9 @@ class Controls:
                 elem_id="rule",
                 elem_classes="sl-list",
             )
+            self.rule_about = gr.HTML(
+                self.rule_html(start.method, start.rule), elem_id="rule-about"
+            )
         with gr.Row(elem_classes="sl-pairrow"):
             self.max_new_tokens = gr.Number(
                 start.max_new_tokens,
@@ -173,7 +180,7 @@ class Controls:
             filterable=False,
         )
         self.facts = gr.HTML(self.pair_html(start.pair), elem_id="pair-facts")
-        hint = words["custom_hint_space" if on_space() else "custom_hint"]
+        hint = words["custom_hint" if self.lab.allow_local else "custom_hint_hub"]
         with gr.Group(visible=False, elem_id="custom-pair") as self.custom:
             self.custom_target = gr.Textbox(
                 label=words["custom_target"], placeholder=hint, elem_id="custom-target"
@@ -181,6 +188,7 @@ class Controls:
             self.custom_draft = gr.Textbox(
                 label=words["custom_draft"], placeholder=hint, elem_id="custom-draft"
             )
+            self.check = gr.Button(words["check"], size="sm", elem_id="custom-check")
         self.chat = gr.Radio(
             [(words[f"chat_{key}"], key) for key in CHAT],
             value="auto",
@@ -258,9 +266,28 @@ class Controls:
         return f'<p class="sl-about">{about}</p><dl class="sl-facts">{rows}</dl>'
 
     def rule_choices(self, method: str) -> list[tuple[str, str]]:
-        """Return the rules that fit a method, as choices."""
-        names = rules_for(self.lab, method)
-        return [(getattr(self.lab.rules[name].title, self.lang), name) for name in names]
+        """Return the rules that can judge a method, as choices; the lossy ones say so."""
+        choices = []
+        for name in rules_for(self.lab, method):
+            title = getattr(self.lab.rules[name].title, self.lang)
+            if not is_lossless(self.lab, method, name):
+                title = f"{title} · {self.words['lossy']}"
+            choices.append((title, name))
+        return choices
+
+    def rule_html(self, method: str, rule: str) -> str:
+        """Return what a rule does, and whether the output keeps the target's law under it."""
+        item, fine = self.lab.rules[rule], is_lossless(self.lab, method, rule)
+        mark = self.words["lossless" if fine else "lossy_mark"]
+        why = self.words["lossless_why" if fine else "lossy_why"]
+        if not fine and item.why_not and self.lang == "en":
+            why = item.why_not
+        text = html.escape(getattr(item.one_liner, self.lang))
+        kind = "sl-lossless" if fine else "sl-lossy"
+        return (
+            f'<p class="sl-about">{text}</p><p class="sl-about {kind}">'
+            f"<b>{html.escape(mark)}</b> {html.escape(why)}</p>"
+        )
 
     # --- reading and writing ----------------------------------------------------------------
 
@@ -283,7 +310,7 @@ class Controls:
 
     def views(self) -> list[Any]:
         """Return what only shows something about a choice, in the order of `show`."""
-        views = [self.lesson, self.about, self.facts, self.custom]
+        views = [self.lesson, self.about, self.facts, self.custom, self.rule_about]
         return [*views, *self.groups.values(), *self.folds.values()]
 
     def read(self, values: Sequence[Any]) -> Settings:
@@ -303,7 +330,7 @@ class Controls:
         return Settings(
             pair=pair,
             method=method,
-            rule=rule if rule in rules_for(self.lab, method) else rules_for(self.lab, method)[0],
+            rule=best_rule(self.lab, method, rule),
             prompt=prompt or "",
             params={
                 param.name: self._param_value(param, given[method, param.name])
@@ -367,6 +394,7 @@ class Controls:
             self.method_html(settings.method),
             self.pair_html(settings.pair),
             gr.update(visible=settings.pair.startswith(CUSTOM)),
+            self.rule_html(settings.method, settings.rule),
             *self.group_updates(settings.method),
             *(gr.update(open=self._tuned(method, settings)) for method in self.folds),
         ]

@@ -18,6 +18,7 @@ from speclab.core.glossary import number_named
 from speclab.core.records import Round, Trace
 from speclab.ui.backend import Lab
 from speclab.ui.texts import WORDS
+from speclab.ui.texts_errors import error_text, sentence
 
 Tone = Literal["info", "busy", "good", "error", "warning"]
 
@@ -40,7 +41,7 @@ def summary(lab: Lab, trace: Trace, lang: str) -> list[dict[str, Any]]:
                 "title": getattr(entry.title, lang) if entry else counter.name,
                 "symbol": counter.symbol,
                 "value": counter.value,
-                "unit": counter.unit,
+                "unit": WORDS[lang].get(f"unit_{counter.unit}", counter.unit),
                 "definition": f"{definition} {trap}".strip(),
                 "badge": counter.badge,
             }
@@ -75,7 +76,14 @@ def rule_source(verify: Callable[..., Any]) -> list[str]:
 
 
 def load_message(
-    lab: Lab, trace: Trace, lang: str, *, badge: str, live: bool = False, run: str = ""
+    lab: Lab,
+    trace: Trace,
+    lang: str,
+    *,
+    badge: str,
+    live: bool = False,
+    run: str = "",
+    stopped: bool = False,
 ) -> str:
     """Return the message that puts a trace on show."""
     rule = lab.rules.get(trace.spec.rule)
@@ -85,10 +93,12 @@ def load_message(
             "trace": encode_record(trace),
             "run": run or new_run_id(),
             "live": live,
+            "stopped": stopped,
             "badge": badge,
             "summary": summary(lab, trace, lang),
             "rule_source": rule_source(rule.verify) if rule else [],
             "banner": "" if live else banner(lab, trace, lang),
+            "warnings": [sentence(warning, lang) for warning in trace.warnings],
         }
     )
 
@@ -108,6 +118,7 @@ class LiveMessages:
         self._fresh: dict[str, str] = {}
         self._sent = 0
         self._head: Trace | None = None
+        self._badge = ""
 
     @property
     def trace(self) -> Trace:
@@ -117,7 +128,7 @@ class LiveMessages:
 
     def begin(self, head: Trace, badge: str) -> str:
         """Return the message that shows an empty live run."""
-        self._head, self._pieces = head, dict(head.pieces)
+        self._head, self._pieces, self._badge = head, dict(head.pieces), badge
         return load_message(self._lab, head, self._lang, badge=badge, live=True, run=self._run)
 
     def add(self, rounds: Sequence[Round], pieces: dict[str, str]) -> None:
@@ -127,20 +138,30 @@ class LiveMessages:
         self._fresh.update(fresh)
         self._pieces.update(fresh)
 
-    def flush(self, *, done: bool = False) -> str:
+    def flush(self) -> str:
         """Return the message with what is new since the last one."""
-        trace = self.trace
         message = {
             "op": "append",
             "run": self._run,
             "rounds": [encode_record(round_) for round_ in self._rounds[self._sent :]],
             "pieces": self._fresh,
-            "summary": summary(self._lab, trace, self._lang),
-            "done": done,
-            "banner": banner(self._lab, trace, self._lang) if done else "",
+            "summary": summary(self._lab, self.trace, self._lang),
+            "done": False,
+            "banner": "",
         }
         self._sent, self._fresh = len(self._rounds), {}
         return to_json(message)
+
+    def end(self, *, stopped: bool) -> str:
+        """Return the message with the whole run: it also mends what got lost on the way."""
+        return load_message(
+            self._lab,
+            self.trace,
+            self._lang,
+            badge=self._badge,
+            run=self._run,
+            stopped=stopped,
+        )
 
 
 def new_run_id() -> str:
@@ -155,11 +176,12 @@ def status(text: str, tone: Tone = "info", detail: str = "") -> str:
     return f'<div class="sl-status sl-{tone}" role="{role}"><b>{_safe(text)}</b>{more}</div>'
 
 
-def error_status(error: SpeclabError, lang: str) -> str:
-    """Return the status line of an error: its kind in the page's language, then what and hint."""
+def error_status(error: SpeclabError, lang: str, more: str = "") -> str:
+    """Return the status line of an error: its kind, then what, hint and `more`."""
     words = WORDS[lang]
-    title = words.get(f"error_{type(error).__name__}", words["error_SpeclabError"])
-    return status(title, "error", f"{error.what} {error.hint}".strip())
+    kinds = (f"error_{kind.__name__}" for kind in type(error).__mro__)
+    title = next(words[kind] for kind in kinds if kind in words)
+    return status(title, "error", f"{error_text(error, lang)} {more}".strip())
 
 
 def _safe(text: str) -> str:

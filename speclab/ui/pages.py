@@ -18,6 +18,8 @@ ICONS = {
     "projector": "M2 18 7 5h2l5 13h-2.2l-1.2-3.3H5.4L4.2 18H2zm4-5h4L8 7.6 6 13zm10 5V9h2v9h-2z"
     "m-1-11 2-3 2 3h-4zm5 11v-2h2v2h-2z",
 }
+DELETE_EVERY_S = 3_600
+"""Seconds after which files of visitors are deleted."""
 TABS: dict[str, type[Watch]] = {"watch": Watch}
 """Every tab by key, in teaching order."""
 
@@ -57,7 +59,12 @@ def page(lab: Lab, lang: str, blocks: gr.Blocks) -> None:
 
 def build(lab: Lab) -> gr.Blocks:
     """Return the app: English at `/`, Chinese at `/zh`."""
-    with gr.Blocks(title="SpecLab", fill_width=True, analytics_enabled=False) as blocks:
+    with gr.Blocks(
+        title="SpecLab",
+        fill_width=True,
+        analytics_enabled=False,
+        delete_cache=(DELETE_EVERY_S, DELETE_EVERY_S),
+    ) as blocks:
         page(lab, "en", blocks)
     with blocks.route("中文", "zh", show_in_navbar=False):
         page(lab, "zh", blocks)

@@ -16,10 +16,10 @@ from speclab.ui.settings import (
     LIMITS,
     SAMPLING_FIELDS,
     Settings,
+    best_rule,
     default_params,
     default_settings,
     from_preset,
-    rules_for,
 )
 
 MAX_LINK_PROMPT = 4_000
@@ -122,12 +122,10 @@ class QueryReader:
             sampling=replace(base.sampling, **sampling),
             **values,
         )
-        fitting = rules_for(self._lab, settings.method)
-        if settings.rule not in fitting:
-            if "rule" in values:
-                self.faults.append(f"rule={settings.rule}")
-            settings = replace(settings, rule=fitting[0])
-        return settings
+        fitting = best_rule(self._lab, settings.method, settings.rule)
+        if settings.rule != fitting and "rule" in values:
+            self.faults.append(f"rule={settings.rule}")
+        return replace(settings, rule=fitting)
 
     def _take(self, name: str, check: Callable[[str], Any]) -> dict[str, Any]:
         """Return {name: value}; nothing if the query lacks it or it does not fit."""

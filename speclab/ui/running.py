@@ -13,8 +13,10 @@ from speclab.core.errors import NotEnoughMemory, SpeclabError
 from speclab.core.records import Round, Trace
 from speclab.ui import messages
 from speclab.ui.backend import Lab, wait
+from speclab.ui.custom import check_allowed
 from speclab.ui.settings import Settings
 from speclab.ui.texts import WORDS
+from speclab.ui.texts_errors import sentence
 
 LOG = logging.getLogger(__name__)
 FLUSH_S = 0.1
@@ -102,6 +104,7 @@ class Runner:
             if not settings.prompt.strip():
                 yield Update(status=messages.status(self._words["error_empty_prompt"], "error"))
                 return
+            check_allowed(self._lab, settings.pair)
             yield from self._wait_for_turn(ticket, stop)
             yield from self._load(settings, stop)
             yield from self._rounds(settings, stop)
@@ -113,6 +116,7 @@ class Runner:
             error = NotEnoughMemory(
                 f"The pair {settings.pair!r} or its cache does not fit into memory.",
                 "Choose a smaller pair or fewer new tokens.",
+                code="out_of_memory",
             )
             yield Update(status=messages.error_status(error, self._lang))
         except Exception as error:
@@ -135,16 +139,19 @@ class Runner:
 
     def _load(self, settings: Settings, stop: StopFlag) -> Iterator[Update]:
         cache = self._lab.cache
-        warm, future = cache.warm, cache.request(settings.pair)
+        warm, loading = cache.warm, cache.request(settings.pair)
         entry = self._lab.pairs.get(settings.pair)
         title = getattr(entry.title, self._lang) if entry else settings.pair
         key = "status_loading" if warm else "status_loading_first"
-        for waited_s in wait(future):
+        for waited_s in wait(loading.future):
             if stop.raised:
                 raise Stopped
             text = self._words[key].format(pair=title, s=f"{waited_s:.0f}")
-            yield Update(status=messages.status(text, "busy", cache.note))
-        future.result()
+            note = sentence(loading.note, self._lang)
+            if not loading.begun:
+                note = self._words["status_load_line"]
+            yield Update(status=messages.status(text, "busy", note))
+        loading.future.result()
 
     def _rounds(self, settings: Settings, stop: StopFlag) -> Generator[Update, None, None]:
         """Stream the rounds, several in one message when they come fast."""
@@ -177,10 +184,12 @@ class Runner:
         trace = live.trace
         counts = {"n": len(trace.rounds), "tokens": len(trace.emitted)}
         reason = trace.stop_reason or "cancelled"
-        if stopped and reason == "cancelled":
+        stopped = stopped and reason == "cancelled"
+        if stopped:
             text, tone = self._words["status_stopped"].format(**counts), "info"
         else:
             reason = self._words[f"reason_{reason}"]
             text, tone = self._words["status_done"].format(reason=reason, **counts), "good"
-        notes = messages.status(text, tone, " ".join(trace.warnings))
-        return Update(player=live.flush(done=True), status=notes)
+        warnings = (sentence(warning, self._lang) for warning in trace.warnings)
+        notes = messages.status(text, tone, " ".join(warnings))
+        return Update(player=live.end(stopped=stopped), status=notes)

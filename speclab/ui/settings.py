@@ -70,7 +70,7 @@ def from_preset(lab: Lab, preset: Preset, pair: str | None = None) -> Settings:
     return Settings(
         pair=pair or next(iter(lab.pairs)),
         method=method,
-        rule=preset.rule,
+        rule=best_rule(lab, method, preset.rule),
         prompt=preset.prompt,
         params=params,
         sampling=preset.sampling,
@@ -86,6 +86,19 @@ def default_settings(lab: Lab) -> Settings:
 
 
 def rules_for(lab: Lab, method: str) -> list[str]:
-    """Return the names of the rules that fit a method, in teaching order."""
-    fitting = lab.methods[method].card.lossless_with
-    return [name for name in lab.rules if name in fitting] or list(lab.rules)
+    """Return the names of the rules that can judge what a method proposes, in teaching order."""
+    card = lab.methods[method].card
+    return [name for name, rule in lab.rules.items() if rule.needs <= card.provides]
+
+
+def is_lossless(lab: Lab, method: str, rule: str) -> bool:
+    """Whether the output of a method under a rule follows the target's law exactly."""
+    return lab.rules[rule].lossless and rule in lab.methods[method].card.lossless_with
+
+
+def best_rule(lab: Lab, method: str, wanted: str = "") -> str:
+    """Return the wanted rule if it can judge the method, else the first lossless one."""
+    names = rules_for(lab, method)
+    if wanted in names:
+        return wanted
+    return next((name for name in names if is_lossless(lab, method, name)), names[0])

@@ -11,14 +11,16 @@ import gradio as gr
 
 from speclab.core.errors import SpeclabError, TraceFormatError
 from speclab.core.records import Trace
+from speclab.models.catalogue import CUSTOM
 from speclab.ui import messages
 from speclab.ui.backend import Lab
 from speclab.ui.controls import CUSTOM_CHOICE, Controls
+from speclab.ui.custom import facts_html
 from speclab.ui.permalink import MAX_LINK_PROMPT, read_query, write_query
 from speclab.ui.player import player
 from speclab.ui.recorded import Recorded, best_for
 from speclab.ui.running import Runner, StopFlag
-from speclab.ui.settings import Settings, default_settings, from_preset, rules_for
+from speclab.ui.settings import Settings, best_rule, default_settings, from_preset
 from speclab.ui.texts import WORDS, byte_size
 from speclab.ui.texts_player import EN as PLAYER_EN
 from speclab.ui.texts_player import ZH as PLAYER_ZH
@@ -27,6 +29,10 @@ MAX_TRACE_BYTES = 20_000_000
 PUSH = "(query) => window.speclab.pushState(query)"
 COPY = "(query) => window.speclab.copyLink(query)"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+class PageError(TraceFormatError):
+    """A file that cannot be read, said in the page's language already."""
 
 
 class Watch:
@@ -112,8 +118,23 @@ class Watch:
         controls.method.input(
             self._on_method,
             [controls.method, controls.rule],
-            [controls.about, controls.rule, *controls.groups.values()],
+            [controls.about, controls.rule, controls.rule_about, *controls.groups.values()],
             queue=False,
+            **QUIET,
+        )
+        controls.rule.input(
+            controls.rule_html,
+            [controls.method, controls.rule],
+            controls.rule_about,
+            queue=False,
+            **QUIET,
+        )
+        controls.check.click(
+            self._on_check,
+            [controls.custom_target, controls.custom_draft],
+            controls.facts,
+            concurrency_id="check",
+            concurrency_limit=4,
             **QUIET,
         )
         controls.pair.input(
@@ -188,17 +209,22 @@ class Watch:
         return [*updates, *views, *self._show_recorded(item)]
 
     def _on_method(self, method: str, rule: str) -> list[Any]:
-        names = rules_for(self.lab, method)
-        choices = self.controls.rule_choices(method)
-        update = gr.update(choices=choices, value=rule if rule in names else names[0])
+        rule = best_rule(self.lab, method, rule)
         return [
             self.controls.method_html(method),
-            update,
+            gr.update(choices=self.controls.rule_choices(method), value=rule),
+            self.controls.rule_html(method, rule),
             *self.controls.group_updates(method),
         ]
 
     def _on_pair(self, pair: str) -> list[Any]:
         return [self.controls.pair_html(pair), gr.update(visible=pair == CUSTOM_CHOICE)]
+
+    def _on_check(self, target: str, draft: str) -> Iterator[str]:
+        """Show what the two models cost; the hub is asked only here and by a run."""
+        yield f'<p class="sl-about" role="status">{self.words["checking"]}</p>'
+        pair = f"{CUSTOM}{(target or '').strip()}|{(draft or '').strip()}"
+        yield facts_html(self.lab, pair, self.lang)
 
     def _on_copy(self, *values: Any) -> tuple[Any, str]:
         try:
@@ -218,8 +244,9 @@ class Watch:
                 self.lab, trace, self.lang, badge=f"{self.words['imported']} · {spec.created}"
             )
         except SpeclabError as error:
-            fault = type(error)(error.what, f"{error.hint} {self.words['kept']}".strip())
-            return gr.skip(), messages.error_status(fault, self.lang)
+            return gr.skip(), messages.error_status(error, self.lang, self.words["kept"])
+        finally:
+            Path(path).unlink(missing_ok=True)
         text = self.words["status_imported"].format(
             method=spec.method, pair=spec.pair, n=len(trace.rounds)
         )
@@ -229,15 +256,17 @@ class Watch:
         size = path.stat().st_size
         if size > MAX_TRACE_BYTES:
             limits = {"size": byte_size(size), "limit": byte_size(MAX_TRACE_BYTES)}
-            raise TraceFormatError(self.words["file_too_big"].format(**limits))
+            raise PageError(self.words["file_too_big"].format(**limits))
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise TraceFormatError(self.words["file_not_text"]) from error
+            raise PageError(self.words["file_not_text"]) from error
         try:
             return Trace.from_json(text)
         except RecursionError as error:
-            raise TraceFormatError("This file is nested too deeply to be a trace.") from error
+            raise TraceFormatError(
+                "This file is nested too deeply to be a trace.", code="trace_too_deep"
+            ) from error
 
     def _on_load(self, request: gr.Request) -> list[Any]:
         """Show what the address says; junk is named and replaced by its default."""

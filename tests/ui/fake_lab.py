@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, ModelUnavailable
 from speclab.core.protocols import LocalText
 from speclab.core.records import Round, Trace
 from speclab.methods import METHODS
@@ -98,6 +98,26 @@ class FakeRecorded(Recorded):
     trace = chain_trace(80)  # type: ignore[assignment]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FakeHubModel:
+    """Looks like the hub's answer."""
+
+    weight_bytes: int = 1_200_000_000
+    licence: str = "apache-2.0"
+
+
+def ask_hub(repo: str) -> FakeHubModel:
+    """Answer as the hub would; one name is out of reach."""
+    if repo == "nobody/offline":
+        raise ModelUnavailable(
+            f"The hub could not be reached for {repo} (ConnectTimeout).",
+            "Check the network.",
+            code="hub_unreachable",
+            values={"repo": repo, "kind": "ConnectTimeout"},
+        )
+    return FakeHubModel()
+
+
 def load(name: str, progress: Callable[[str], None]) -> str:
     """Take a while, as loading does."""
     time.sleep(LOAD_S)
@@ -124,6 +144,7 @@ def fake_lab() -> Lab:
         cache=PairCache(load),
         summarise=summarise,
         banner=banner,
+        ask_hub=ask_hub,
         recorded={recorded.file: recorded},
     )
 
