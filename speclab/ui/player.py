@@ -4,12 +4,14 @@ The value is one message as JSON text; clicks, hovers and steps never reach the 
 
 `load` shows a run: `{"op": "load", "trace": <Trace>, "run": id, "live": bool, "badge": text,
 "summary": [{"name", "title", "symbol", "value", "unit", "definition", "badge"}],
-"rule_source": [lines], "banner": text}`. Sent again for the run on show, it adds what is new and
-keeps the reader's place.
+"rule_source": [lines], "banner": text, "stopped": bool, "warnings": [sentences]}`. Sent again for
+the run on show, it adds what is new and keeps the reader's place; where the rounds on show are not
+the beginning of its rounds, it replaces them all.
 
 `append` adds rounds to a live run: `{"op": "append", "run": id, "rounds": [<Round>],
 "pieces": {id: base64}, "summary": [...], "done": bool, "banner": text}`. It is ignored unless
-`run` is the run on show.
+`run` is the run on show; rounds known already are dropped, and after a gap the player waits for a
+`load`. A live run ends with a `load` of the whole run.
 
 `?round=` (from 0) and `?node=` (a node id or `next`) in the address pin a token; `?guess=1` starts
 with *guess first* on.

@@ -7,8 +7,10 @@ import json
 import random
 import re
 import shutil
+import statistics
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ SCRIPTS = Path(__file__).parents[2] / "assets" / "js" / "player"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 CPU_CLICK_MS = 50.0
 CPU_SCRUB_MS = 100.0
+PAINT_MS = 50.0
+IDLE_FRAME_MS = 18.0
 
 
 # --- words and files -----------------------------------------------------------------------
@@ -335,6 +339,133 @@ def test_live_run_does_not_pull_away_a_reader(player) -> None:
     assert page.locator(".readout").text_content() == "1 / 12"
 
 
+@pytest.mark.browser
+def test_a_second_live_run_is_followed_too(player) -> None:
+    trace = chain_trace(300)
+    start = Trace(spec=trace.spec, prompt_tokens=trace.prompt_tokens, pieces={})
+    page = player(None)
+    for run in ("one", "two"):
+        page.evaluate("(t) => push(t)", load_message(start, run, live=True))
+        for first in range(0, len(trace.rounds), 6):
+            last = min(first + 6, len(trace.rounds))
+            page.evaluate("(t) => push(t)", append_message(trace, first, last, run))
+            page.evaluate(FRAME)
+            assert page.locator("#host").get_attribute("data-round") == str(last - 1), (run, last)
+        box = page.evaluate(
+            "(({scrollTop, scrollHeight}) => [scrollTop, scrollHeight])"
+            "(document.querySelector('.strip'))"
+        )
+        assert box[0] > 0.4 * box[1]
+        page.evaluate("(t) => push(t)", load_message(trace, run))
+    assert page.locator(".rnd").count() == len(trace.rounds)
+
+
+@pytest.mark.browser
+def test_a_readers_own_scrolling_ends_the_following(player) -> None:
+    trace = chain_trace(300)
+    start = Trace(spec=trace.spec, prompt_tokens=trace.prompt_tokens, pieces={})
+    page = player(load_message(start, live=True))
+    half = len(trace.rounds) // 2
+    page.evaluate("(t) => push(t)", append_message(trace, 0, half))
+    page.evaluate(FRAME)
+    page.locator(".strip").hover()
+    page.mouse.wheel(0, -4_000)
+    page.wait_for_function("document.querySelector('.strip').scrollTop === 0")
+    page.evaluate(FRAME)
+    page.evaluate("(t) => push(t)", append_message(trace, half, half + 6))
+    assert page.locator("#host").get_attribute("data-round") == str(half - 1)
+    assert page.evaluate("document.querySelector('.strip').scrollTop") == 0
+
+
+@pytest.mark.browser
+def test_lost_and_repeated_rounds_are_noticed_and_mended(player) -> None:
+    trace = chain_trace(60)
+    start = Trace(spec=trace.spec, prompt_tokens=trace.prompt_tokens, pieces={})
+    page = player(load_message(start, live=True))
+    shown = page.locator(".rnd")
+    page.evaluate("(t) => push(t)", append_message(trace, 0, 5))
+    page.evaluate("(t) => push(t)", append_message(trace, 3, 8))
+    assert shown.count() == 8
+    assert page.locator("#host[data-incomplete]").count() == 0
+    page.evaluate("(t) => push(t)", append_message(trace, 10, 12))
+    assert shown.count() == 8
+    assert page.locator("#host[data-incomplete]").count() == 1
+    assert EN["incomplete"] in page.locator(".banner").inner_text()
+    page.evaluate("(t) => push(t)", append_message(trace, 12, 14))
+    assert shown.count() == 8
+    page.evaluate("(t) => push(t)", load_message(trace))
+    assert shown.count() == len(trace.rounds)
+    assert page.locator("#host[data-incomplete]").count() == 0
+    assert page.locator(".banner").is_hidden()
+    assert page.locator(".output").text_content() == trace.text
+
+
+@pytest.mark.browser
+def test_the_whole_run_replaces_rounds_that_are_not_its_beginning(player) -> None:
+    other, trace = chain_trace(60, rule="match"), chain_trace(40)
+    assert other.rounds[0].emitted != trace.rounds[0].emitted or other != trace
+    page = player(load_message(other, live=True))
+    assert page.locator(".rnd").count() == len(other.rounds)
+    page.locator(".rounds-slot .tok.rejected").first.click()
+    pinned = page.locator(".card").get_attribute("data-k")
+    page.evaluate("(t) => push(t)", load_message(trace))
+    page.wait_for_function(f"document.querySelectorAll('.rnd').length === {len(trace.rounds)}")
+    assert page.locator(".output").text_content() in trace.text
+    assert page.locator(".card").get_attribute("data-k") == pinned
+    page.get_by_label(EN["last"], exact=True).click()
+    assert page.locator(".output").text_content() == trace.text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("labels", [EN, ZH], ids=["en", "zh"])
+def test_a_stopped_run_says_so(player, labels) -> None:
+    trace = chain_trace(40)
+    rounds = (*trace.rounds[:-1], replace(trace.rounds[-1], stop_reason=None))
+    stopped = replace(trace, rounds=rounds)
+    page = player(load_message(stopped, live=True), labels=labels)
+    assert page.locator(".strip-end").is_hidden()
+    page.evaluate("(t) => push(t)", load_message(stopped, stopped=True))
+    assert labels["stop_cancelled"] in page.locator(".strip-end").text_content()
+    assert page.locator(".strip-end").is_visible()
+    ended = (*trace.rounds[:-1], replace(trace.rounds[-1], stop_reason="eos"))
+    page.evaluate("(t) => push(t)", load_message(replace(trace, rounds=ended), "two"))
+    assert labels["stop_eos"] in page.locator(".strip-end").text_content()
+
+
+STOPS = [
+    ("abcdefgh", ("cdef", "de")),
+    ("abcdefgh", ("de", "cdef")),
+    ("abcabc", ("bc", "c", "ca")),
+    ("a🐱b🐱c", ("b🐱c", "🐱b")),
+    ("abc", ("", "zz")),
+    ("abcdef", ("", "cdef", "f", "ef")),
+]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("text", "stops"), STOPS)
+def test_a_stop_string_cuts_where_python_cuts(player, text: str, stops: tuple[str, ...]) -> None:
+    verdict = Verdict(accepted=(), next_token=0, outcome="plain")
+    last = Round(
+        index=0, context_length=0, verdict=verdict, emitted=(0,), stop_reason="stop_string"
+    )
+    trace = Trace(
+        spec=replace(spec("plain"), stop_strings=stops),
+        prompt_tokens=(),
+        rounds=(last,),
+        pieces={"0": base64.b64encode(text.encode()).decode()},
+    )
+    page = player(load_message(trace))
+    assert page.locator(".output").text_content() == trace.text
+
+
+@pytest.mark.browser
+def test_warnings_come_in_the_language_of_the_page(player) -> None:
+    trace = replace(chain_trace(20), warnings=("The draft is short.",))
+    page = player(load_message(trace, warnings=["草稿太短。"]), labels=ZH)
+    assert page.locator(".banner").inner_text() == "草稿太短。"
+
+
 # --- fold-outs -------------------------------------------------------------------------------
 
 
@@ -478,6 +609,44 @@ def test_a_run_of_5000_tokens_stays_usable(player) -> None:
     print("scrub", scrubs, "click", clicks)
     assert scrubs[2] < CPU_SCRUB_MS
     assert clicks[2] < CPU_CLICK_MS
+
+
+EMPTY_FRAME_MS = (
+    "async () => { const times = []; for (let i = 0; i < 15; i += 1) {"
+    " const started = performance.now(); await new Promise((done) => requestAnimationFrame(() => {"
+    " const channel = new MessageChannel(); channel.port1.onmessage = done;"
+    " channel.port2.postMessage(0); })); times.push(performance.now() - started); }"
+    " return times; }"
+)
+
+
+@pytest.mark.browser
+def test_a_click_paints_within_50_ms(player) -> None:
+    """Real clicks: CPU always; wall time where an empty frame shows that the machine is idle."""
+    page = player(load_message(chain_trace(200)))
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    shown = page.locator(".rounds-slot .tok:not(.unseen)")
+    wall, cpu = [], []
+    for at in range(0, 60, 4):
+        shown.nth(at).hover()
+        page.evaluate("delete document.querySelector('#host').dataset.paintMs")
+
+        def click() -> None:
+            page.mouse.down()
+            page.mouse.up()
+            page.wait_for_selector("#host[data-paint-ms]", state="attached")
+
+        cpu.append(cpu_ms(session, click))
+        wall.append(float(page.locator("#host").get_attribute("data-paint-ms")))
+        assert page.locator(".card").get_attribute("data-k") == shown.nth(at).get_attribute(
+            "data-k"
+        )
+    empty = sorted(page.evaluate(EMPTY_FRAME_MS))
+    print("wall", sorted(wall), "cpu", sorted(cpu), "empty frame", empty)
+    assert statistics.median(cpu) < CPU_CLICK_MS
+    if empty[-3] < IDLE_FRAME_MS:
+        assert statistics.median(wall) < PAINT_MS
 
 
 @pytest.mark.browser

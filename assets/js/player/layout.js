@@ -42,7 +42,8 @@ function legendNode() {
 function stripNode() {
   ui.prompt = make('div', {class: 'prompt-slot'});
   ui.rounds = make('div', {class: 'rounds-slot', role: 'listbox', 'aria-label': label('strip'), 'aria-orientation': 'horizontal'});
-  ui.strip = make('div', {class: 'strip'}, ui.prompt, ui.rounds);
+  ui.end = make('div', {class: 'strip-end', hidden: true});
+  ui.strip = make('div', {class: 'strip'}, ui.prompt, ui.rounds, ui.end);
   return ui.strip;
 }
 
@@ -84,8 +85,19 @@ function paintHeader() {
   ui.meta.replaceChildren(...facts.map(([name, value]) => make('span', {class: 'fact'}, make('i', {}, name), ' ', String(value))));
   ui.badge.textContent = store.badge || '';
   ui.badge.hidden = !store.badge;
-  const banner = [store.banner, ...(store.trace.warnings || [])].filter(Boolean).join(' ');
+  const warnings = store.warnings || store.trace.warnings || [];
+  const banner = [store.incomplete && !store.done ? label('incomplete') : store.incomplete ? label('stays_incomplete') : '', store.banner, ...warnings].filter(Boolean).join(' ');
   ui.banner.textContent = banner;
   ui.banner.hidden = !banner;
   ui.root.classList.toggle('live', Boolean(store.live && !store.done));
+  element.toggleAttribute('data-incomplete', store.incomplete);
+  paintEnd();
+}
+
+// Under the last round: why the run ended.
+function paintEnd() {
+  const last = store.rounds[store.rounds.length - 1];
+  const reason = last?.raw.stop_reason || (store.stopped ? 'cancelled' : '');
+  ui.end.hidden = !store.done || !reason;
+  ui.end.textContent = reason ? label('ended', {reason: label(`stop_${reason}`)}) : '';
 }

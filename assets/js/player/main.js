@@ -132,11 +132,12 @@ element.addEventListener('keydown', (event) => {
 });
 
 function refresh(message) {
-  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source']]) {
+  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source'], ['warnings', 'warnings']]) {
     if (message[name] !== undefined && message[name] !== null) store[field] = message[name];
   }
   if (message.live !== undefined) store.live = message.live;
   store.done = message.done ?? !store.live;
+  store.stopped = Boolean(message.stopped);
   paintHeader();
 }
 
@@ -151,28 +152,44 @@ function grow(rounds, newPieces) {
   growFolds(from);
 }
 
+// Whether the rounds on show are the first ones of these.
+function isBeginningOf(rounds) {
+  return store.rounds.length <= rounds.length && store.rounds.every(({raw}, at) =>
+    raw.context_length === rounds[at].context_length && raw.emitted.join() === rounds[at].emitted.join());
+}
+
+// The whole run again: what is new is added; if the rounds on show are not its beginning, all is redrawn.
 function receiveLoad(message) {
-  const known = store.rounds.length, sameRun = message.run && message.run === store.run && known <= (message.trace.rounds || []).length;
-  if (sameRun && known) {
-    const added = message.trace.rounds.slice(known);
+  const rounds = message.trace.rounds || (message.trace.rounds = []);
+  const known = store.rounds.length, sameRun = message.run && message.run === store.run;
+  if (sameRun && known && isBeginningOf(rounds)) {
+    const added = rounds.slice(known);
+    store.incomplete = false;
+    store.trace.warnings = message.trace.warnings;
     refresh(message);
-    if (added.length) grow(added, message.trace.pieces); else { growFolds(known); }
+    if (added.length) grow(added, message.trace.pieces); else growFolds(known);
     store.trace = message.trace;
+    pieces = store.trace.pieces ||= {};
+    paintEnd();
+    element.dataset.ready = String(store.rounds.length);
     return;
   }
+  const place = sameRun && known && !view.follow ? {round: view.round, pin: view.pinned ? keyOf(view.focus) : null} : null;
   setPlaying(false);
   measureUnit(ui.root);
   loadStore(message);
   refresh(message);
   fill(element, {'data-ready': ''}, []);
   Object.assign(view, {round: 0, step: null, focus: null, pinned: false, hover: null, follow: store.live});
-  view.guesses.clear();
+  if (!sameRun) view.guesses.clear();
   selectedNode = null; litNode = null; currentNode = null; sourceNodes = [];
   buildStrip(() => {
     if (store.rounds.length) {
       const first = store.rounds.find((round) => round.items.some((item) => item.state === 'rejected'));
-      show(view.staged ? 0 : lastRound(), view.staged ? 0 : null, {scroll: store.live});
-      if (first && !view.staged && !store.live) select(first.items.find((item) => item.state === 'rejected'), {pin: false});
+      const round = place ? place.round : view.staged ? 0 : lastRound();
+      show(round, view.staged ? (place ? restOf(Math.min(round, lastRound())) : 0) : null, {scroll: store.live || Boolean(place)});
+      if (place?.pin && itemOfKey(place.pin)) select(itemOfKey(place.pin));
+      else if (first && !place && !view.staged && !store.live) select(first.items.find((item) => item.state === 'rejected'), {pin: false});
       restoreLink();
     } else paintEmpty();
     rebuildFolds();
@@ -180,12 +197,17 @@ function receiveLoad(message) {
   });
 }
 
+/* Rounds that are known already are dropped. After a gap nothing is added: the text would be wrong;
+   the whole run comes when it ends. */
 function receiveAppend(message) {
   if (message.run !== store.run) return;
-  refresh({...message, live: store.live});
-  if (message.rounds?.length) grow(message.rounds, message.pieces);
-  else growFolds(store.rounds.length);
-  if (message.done) { store.live = false; paintHeader(); }
+  const known = store.rounds.length, fresh = (message.rounds || []).filter((round) => (round.index ?? 0) >= known);
+  const contiguous = fresh.every((round, at) => (round.index ?? 0) === known + at);
+  if (!contiguous) store.incomplete = true;
+  refresh({...message, live: store.live && !message.done});
+  if (contiguous && fresh.length) grow(fresh, message.pieces);
+  else growFolds(known);
+  paintEnd();
   element.dataset.ready = String(store.rounds.length);
 }
 

@@ -43,7 +43,7 @@ function tokenName(token, carry = NO_BYTES, limit = 40) {
 
 function emptyStore() {
   return {
-    run: null, live: false, done: true, badge: '', banner: '', summary: [], source: [],
+    run: null, live: false, done: true, stopped: false, incomplete: false, warnings: null, badge: '', banner: '', summary: [], source: [],
     trace: {spec: {sampling: {}}, prompt_tokens: [], rounds: [], pieces: {}},
     rounds: [], carry: NO_BYTES, text: '', promptItems: [],
   };
@@ -134,9 +134,14 @@ function readRound(raw) {
 function applyStopString() {
   const last = store.rounds[store.rounds.length - 1];
   if (!last || last.raw.stop_reason !== 'stop_string') return;
-  const found = (store.trace.spec.stop_strings || []).map((stop) => store.text.indexOf(stop)).filter((i) => i >= 0);
-  if (!found.length) return;
-  store.text = store.text.slice(0, Math.min(...found));
+  store.text = store.text.slice(0, findStop(store.text, store.trace.spec.stop_strings || []));
+}
+
+// Where the stop string begins that is complete first, as find_stop in records.py; undefined without one.
+function findStop(text, stops) {
+  const found = stops.filter((stop) => stop && text.includes(stop)).map((stop) => [text.indexOf(stop), stop.length]);
+  found.sort(([a, m], [b, n]) => a + m - (b + n) || a - b);
+  return found[0]?.[0];
 }
 
 function addRounds(rounds) {
