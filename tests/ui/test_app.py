@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -17,7 +19,7 @@ expect = sync_api.expect
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / "assets" / "models" / "pocket" / "manifest.json"
-SLOW_MS = 120_000
+SLOW_MS = int(os.environ.get("SLOW_MS", "120000"))
 pytestmark = pytest.mark.browser
 
 
@@ -161,6 +163,26 @@ def test_stop_ends_the_run_and_frees_the_line(fake: str, visit) -> None:
     expect(status(page)).to_contain_text("Done")
 
 
+def test_a_stopped_run_says_so_in_the_player_and_a_second_one_is_followed(fake: str, visit) -> None:
+    page = visit(fake)
+    run(page, "alpha beta", 900)
+    expect(status(page)).to_contain_text(re.compile(r"Round ([6-9]|\d\d)"))
+    page.locator("#stop").click()
+    expect(status(page)).to_contain_text("Stopped")
+    expect(page.locator("#player .strip-end")).to_have_text("■ stopped by hand")
+    run(page, "gamma delta", 60)
+    expect(page.locator("#player .strip-end")).to_be_hidden()
+    for n in (5, 9):
+        page.wait_for_function(
+            f"Number(document.querySelector('#player .readout').textContent.split('/')[1]) >= {n}"
+        )
+        now, total = page.locator("#player .readout").text_content().split(" / ")
+        assert now == total
+    expect(status(page)).to_contain_text("Done")
+    expect(page.locator("#player .strip-end")).to_have_text("■ length limit")
+    assert page.locator("#player .speclab-player [data-incomplete]").count() == 0
+
+
 def test_two_visitors_wait_in_line_and_never_see_each_others_text(fake: str, visit) -> None:
     one, two = visit(fake), visit(fake)
     run(one, "marker-one-7f3a", 60)
@@ -267,6 +289,65 @@ def test_a_recorded_file_can_be_imported(fake: str, visit) -> None:
     upload(page, "trace.json", json.dumps(data).encode())
     expect(status(page)).to_contain_text("Imported")
     expect(page.locator("#player")).to_contain_text("imported-marker")
+
+
+def test_an_imported_file_is_deleted(fake: str, visit, tmp_path_factory) -> None:
+    from tests.ui.player_traces import chain_trace
+
+    page = visit(fake)
+    upload(page, "gone-after-reading.json", chain_trace(8).to_json().encode())
+    expect(status(page)).to_contain_text("Imported")
+    assert not list(tmp_path_factory.getbasetemp().rglob("gone-after-reading.json"))
+    upload(page, "gone-after-reading.json", b"{broken")
+    expect(status(page)).to_have_attribute("role", "alert")
+    assert not list(tmp_path_factory.getbasetemp().rglob("gone-after-reading.json"))
+
+
+def own_pair(target: str, draft: str) -> str:
+    """Return the query of a page with two models of one's own."""
+    return "?" + urlencode({"pair": f"custom:{target}|{draft}"})
+
+
+def test_size_and_licence_of_own_models_are_shown_before_a_run(fake: str, visit) -> None:
+    page = visit(fake + "/" + own_pair("owner/target", "owner/draft"))
+    page.locator("#models button").first.click()
+    page.locator("#custom-check").click()
+    expect(page.locator("#pair-facts")).to_contain_text("owner/draft · 1.2 GB · apache-2.0")
+    expect(page.locator("#pair-facts")).to_contain_text("about 2.4 GB for both")
+    field(page, "custom-draft").fill("nobody/offline")
+    page.locator("#custom-check").click()
+    expect(page.locator("#pair-facts")).to_contain_text("The hub could not be reached")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("/", "this server also answers other machines"), ("/zh", "没有开放本地文件夹")],
+)
+def test_local_folders_are_refused_with_the_reason(fake: str, visit, path: str, words: str) -> None:
+    page = visit(fake + path + own_pair("/etc", "owner/draft"))
+    page.locator("#models button").first.click()
+    page.locator("#custom-check").click()
+    expect(page.locator("#pair-facts")).to_contain_text(words)
+    page.locator("#run").click()
+    expect(status(page)).to_have_attribute("role", "alert")
+    expect(status(page)).to_contain_text(words)
+
+
+def test_the_rule_says_what_it_does(fake: str, visit) -> None:
+    page = visit(fake)
+    page.locator("#more-sampling button").first.click()
+    expect(page.locator("#rule-about")).to_contain_text("min(1, p/q)")
+    expect(page.locator("#rule-about")).to_contain_text("Lossless")
+    page.locator("#rule label").last.click()
+    expect(page.locator("#rule-about")).to_contain_text("Draw the target's own token")
+
+
+def test_errors_speak_chinese_on_the_chinese_page(real: str, visit) -> None:
+    page = visit(real + "/zh")
+    run(page, "a long story " * 3_000, 8)
+    expect(status(page)).to_contain_text("上下文最多容纳 1024 个")
+    upload(page, "broken.json", b"{not json")
+    expect(status(page)).to_contain_text("这个文件不是 JSON")
 
 
 def test_the_theme_changes_without_a_reload_and_is_kept(fake: str, visit) -> None:

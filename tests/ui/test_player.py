@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from speclab.core.records import Round, Trace, Verdict
@@ -26,7 +27,7 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 CPU_CLICK_MS = 50.0
 CPU_SCRUB_MS = 100.0
 PAINT_MS = 50.0
-IDLE_FRAME_MS = 18.0
+IDLE_PERCENT = 25.0
 
 
 # --- words and files -----------------------------------------------------------------------
@@ -611,19 +612,12 @@ def test_a_run_of_5000_tokens_stays_usable(player) -> None:
     assert clicks[2] < CPU_CLICK_MS
 
 
-EMPTY_FRAME_MS = (
-    "async () => { const times = []; for (let i = 0; i < 15; i += 1) {"
-    " const started = performance.now(); await new Promise((done) => requestAnimationFrame(() => {"
-    " const channel = new MessageChannel(); channel.port1.onmessage = done;"
-    " channel.port2.postMessage(0); })); times.push(performance.now() - started); }"
-    " return times; }"
-)
-
-
 @pytest.mark.browser
 def test_a_click_paints_within_50_ms(player) -> None:
-    """Real clicks: CPU always; wall time where an empty frame shows that the machine is idle."""
+    """Real clicks: CPU always; wall time too where the machine has nothing else to do."""
     page = player(load_message(chain_trace(200)))
+    page.wait_for_timeout(500)
+    busy_percent = psutil.cpu_percent(interval=1.0)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     shown = page.locator(".rounds-slot .tok:not(.unseen)")
@@ -642,10 +636,9 @@ def test_a_click_paints_within_50_ms(player) -> None:
         assert page.locator(".card").get_attribute("data-k") == shown.nth(at).get_attribute(
             "data-k"
         )
-    empty = sorted(page.evaluate(EMPTY_FRAME_MS))
-    print("wall", sorted(wall), "cpu", sorted(cpu), "empty frame", empty)
+    print("busy", busy_percent, "wall", sorted(wall), "cpu", sorted(cpu))
     assert statistics.median(cpu) < CPU_CLICK_MS
-    if empty[-3] < IDLE_FRAME_MS:
+    if busy_percent < IDLE_PERCENT:
         assert statistics.median(wall) < PAINT_MS
 
 
