@@ -18,7 +18,7 @@ $(VENV)/.dev: requirements.txt requirements-dev.txt $(VENV)/.app
 app: $(VENV)/.app
 	$(BIN)/python app.py
 
-# Browser tests use Chromium when /usr/bin/chromium (or $$CHROME) is there and say so when not.
+# Browser tests use Chromium when /usr/bin/chromium (or $$CHROMIUM) is there and say so when not.
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 

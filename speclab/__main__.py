@@ -13,8 +13,8 @@ import typer
 from speclab.core.codec import encode_record
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
-from speclab.core.rules import RULES
-from speclab.methods import METHODS
+from speclab.core.rules import RULES, rule_named
+from speclab.methods import METHODS, make_method
 from speclab.models.catalogue import PAIRS
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -59,17 +59,36 @@ def parse_params(items: list[str]) -> dict[str, Any]:
 
 
 def write_json(data: Any, place: str) -> None:
-    """Write `data` (JSON types, or a JSON string) to a file or to standard output."""
+    """Write `data` (JSON types, or a JSON string) to a file or to standard output.
+
+    Raises:
+        BadInput: if it cannot be written.
+    """
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, indent=2)
-    if place == "-":
-        print(text)
-        return
     try:
-        Path(place).write_text(text + "\n", encoding="utf-8")
+        if place == "-":
+            print(text, flush=True)
+        else:
+            Path(place).write_text(text + "\n", encoding="utf-8")
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise BadInput(
             f"Cannot write {place}: {error.strerror}.", "Choose another file."
         ) from error
+
+
+def check_place(place: str | None) -> None:
+    """Refuse a JSON file that cannot be written, before any work is done.
+
+    Raises:
+        BadInput: naming the file.
+    """
+    if place in (None, "-"):
+        return
+    folder = Path(place).resolve().parent
+    if Path(place).is_dir() or not os.access(folder, os.W_OK):
+        raise BadInput(f"Cannot write {place}.", "Choose a file in a folder that you may write to.")
 
 
 def catalogue_json() -> dict[str, Any]:
@@ -155,9 +174,7 @@ def run(
     pair: Annotated[str, typer.Option(help="A pair, or custom:TARGET|DRAFT.")] = "pocket",
     rule: Annotated[str, typer.Option(help="A verification rule.")] = "token",
     prompt: Annotated[str | None, typer.Option(help="The prompt.")] = None,
-    prompt_file: Annotated[
-        Path | None, typer.Option(help="Read the prompt from a file.")
-    ] = None,
+    prompt_file: Annotated[Path | None, typer.Option(help="Read the prompt from a file.")] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Most tokens to emit.")] = 64,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens; 0: all.")] = 0,
@@ -186,15 +203,23 @@ def run(
         try:
             prompt = prompt_file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"Cannot read {prompt_file}: {error}.") from error
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise BadInput(
+                f"Cannot read {prompt_file}: {reason}.", "Check the path of the file."
+            ) from error
+    check_place(json_to)
+    params = parse_params(param or [])
+    make_method(method, params)
+    rule_named(rule)
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
     live = open_run(
         loaded,
         prompt or "",
         method=method,
-        params=parse_params(param or []),
+        params=params,
         rule=rule,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
+        sampling=sampling,
         seed=seed,
         max_new_tokens=max_new_tokens,
         stop_strings=stop or (),
@@ -238,9 +263,7 @@ def bench(
     methods: Annotated[
         str, typer.Option(help="Comma list; parameters as draft-model:num_speculative_tokens=6.")
     ] = "autoregressive,draft-model",
-    peer: Annotated[
-        str | None, typer.Option(help="transformers: its generate() as well.")
-    ] = None,
+    peer: Annotated[str | None, typer.Option(help="transformers: its generate() as well.")] = None,
     repeats: Annotated[int, typer.Option(help="Interleaved repeats.")] = 5,
     prompts: Annotated[int, typer.Option(help="How many built-in prompts.")] = 20,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens per prompt; EOS is ignored.")] = 128,
@@ -253,7 +276,7 @@ def bench(
     from speclab.lab.bench import BenchPlan, print_report, run_bench
     from speclab.models.catalogue import load_pair
 
-    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
+    check_place(json_to)
     plan = BenchPlan(
         methods=tuple(methods.split(",")),
         peer=peer,
@@ -262,6 +285,7 @@ def bench(
         max_new_tokens=max_new_tokens,
         memo=memo,
     )
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
     report = run_bench(loaded, plan, progress=_say)
     if json_to is not None:
         write_json(report, json_to)
@@ -275,6 +299,9 @@ def _say(text: str) -> None:
 
 def main() -> None:
     """Run the command line; errors for people exit with status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app()
     except SpeclabError as error:

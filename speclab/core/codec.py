@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
@@ -81,12 +82,30 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
             return tuple(_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     elif origin is dict:
         if isinstance(value, dict):
-            return {key: _decode(args[1], item, f"{where}.{key}") for key, item in value.items()}
+            pairs = ((_text(key, where), item) for key, item in value.items())
+            return {key: _decode(args[1], item, f"{where}.{key}") for key, item in pairs}
     elif is_dataclass(kind):
         return decode_record(kind, value, where)
     elif kind is float:
-        if isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1000):
+        fits = isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1000)
+        if fits and math.isfinite(value):
             return float(value)
+    elif kind is str:
+        if isinstance(value, str):
+            return _text(value, where)
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise TraceFormatError(f"{where} has the wrong kind of value: {value!r:.60}.")
+
+
+def _text(value: str, where: str) -> str:
+    """Return a string that can be written as UTF-8.
+
+    Raises:
+        TraceFormatError: for half of a surrogate pair.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise TraceFormatError(f"{where} holds text that is not Unicode: {value!r:.60}.") from error
+    return value

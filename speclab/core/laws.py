@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,10 @@ class Sampling:
     frequency_penalty: float = 0.0
 
     def __post_init__(self) -> None:
+        for field_ in fields(self):
+            value = getattr(self, field_.name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise BadInput(f"{field_.name} must be a number, not {value!r}.")
         checks = (
             ("temperature", 0.0 <= self.temperature < math.inf, "a number >= 0"),
             ("top_k", self.top_k >= 0 and self.top_k % 1 == 0, "a whole number >= 0"),

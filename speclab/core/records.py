@@ -230,6 +230,7 @@ class Trace:
         prefill_s: seconds of the target's and the draft's prefill.
         pieces: the bytes of every token id mentioned, base64, keyed by the id in decimal.
         warnings: sentences for the user (for example: the context was cut).
+        ended_by: why the run ended; None while it goes on.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -239,6 +240,7 @@ class Trace:
     prefill_s: float = 0.0
     pieces: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    ended_by: StopReason | None = None
 
     @property
     def emitted(self) -> tuple[int, ...]:
@@ -248,7 +250,7 @@ class Trace:
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the run ended."""
-        return self.rounds[-1].stop_reason if self.rounds else None
+        return self.ended_by or (self.rounds[-1].stop_reason if self.rounds else None)
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token id; empty if the trace does not mention it."""
@@ -264,7 +266,9 @@ class Trace:
 
     def to_json(self) -> str:
         """Return the trace as one line of JSON (schema: docs in ARCHITECTURE.md)."""
-        return json.dumps(encode_record(self), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(
+            encode_record(self), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
@@ -284,7 +288,7 @@ class Trace:
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version != SCHEMA_VERSION:
             raise TraceFormatError(
-                f"The file's schema_version is {version!r}; this lab reads {SCHEMA_VERSION}.",
+                f"The file's schema_version is {version!r:.40}; this lab reads {SCHEMA_VERSION}.",
                 "Export the trace again with this version.",
                 code="trace_version",
                 values={"found": repr(version), "known": SCHEMA_VERSION},
@@ -314,6 +318,11 @@ def _check_consistent(trace: Trace) -> None:
             path and path != round_.tree.path(path[-1])
         ):
             raise TraceFormatError(f"{where}.verdict.accepted is no path of the tree: {path}.")
+        for place, item in enumerate(round_.evidence):
+            if not 0 <= item.start <= item.stop <= round_.context_length:
+                raise TraceFormatError(
+                    f"{where}.evidence[{place}] spans {item.start} to {item.stop}."
+                )
         for place, flip in enumerate(round_.verdict.flips):
             if not 0 <= flip.node < size:
                 raise TraceFormatError(f"{where}.verdict.flips[{place}] names node {flip.node}.")

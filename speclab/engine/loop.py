@@ -53,8 +53,10 @@ class Limits:
     max_nodes: int = MAX_NODES
 
     def __post_init__(self) -> None:
-        if self.max_new_tokens < 0:
-            raise BadInput(f"max_new_tokens must be >= 0, not {self.max_new_tokens}.")
+        if not isinstance(self.max_new_tokens, int) or self.max_new_tokens < 0:
+            raise BadInput(
+                f"max_new_tokens must be a whole number >= 0, not {self.max_new_tokens!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,8 @@ class Decoding:
         record: turns an outcome into a `Round`.
         mirror: a faster twin of the rule.
         cancelled: asked before every round.
+        emitted: token ids so far.
+        stop_reason: why the run ended; None while it goes on.
     """
 
     session: Session
@@ -184,16 +188,17 @@ class Decoding:
     mirror: Mirror | None = None
     cancelled: Callable[[], bool] = lambda: False
     emitted: list[int] = field(default_factory=list)
+    stop_reason: StopReason | None = None
 
     def __iter__(self) -> Iterator[Round]:
         """Yield one `Round` per target pass until the run ends."""
         prompt_length = self.session.length
         ending = Ending(self.limits, prompt_length, self.piece)
         generated: Counter[int] | None = Counter() if self.sampling.penalised else None
-        index, stop = 0, ending.before_first()
+        index, self.stop_reason = 0, ending.before_first()
         started_s = self.clock.now()
         try:
-            while stop is None and not self.cancelled():
+            while self.stop_reason is None and not self.cancelled():
                 outcome = decode_round(
                     self.session,
                     self.run,
@@ -206,14 +211,15 @@ class Decoding:
                     mirror=self.mirror,
                     origin_s=started_s,
                 )
-                kept, stop = ending.cut(outcome.emitted)
+                kept, self.stop_reason = ending.cut(outcome.emitted)
                 context_length = prompt_length + len(self.emitted)
                 self.emitted += kept
                 if generated is not None:
                     generated.update(kept)
-                yield self.record(index, context_length, outcome, kept, stop)
+                yield self.record(index, context_length, outcome, kept, self.stop_reason)
                 index += 1
         finally:
+            self.stop_reason = self.stop_reason or "cancelled"
             self.run.close()
             self.session.close()
 

@@ -64,6 +64,8 @@ class LawRecorder:
 
 def is_near_tie(logits: NDArray, dtype: str) -> bool:
     """Whether rounding in `dtype` may change which of `logits` [vocab] is the largest."""
+    if len(logits) < 2:
+        return False
     second, first = np.sort(np.partition(np.asarray(logits, dtype=np.float64), -2)[-2:])
     gap = NEAR_TIE_GAP.get(dtype, 1e-4)
     if dtype in NARROW_MANTISSA_BITS and np.isfinite(first):

@@ -57,6 +57,8 @@ class BenchPlan:
         for name in ("repeats", "num_prompts", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{name} must be at least 1, not {getattr(self, name)}.")
+        for label in self.methods:
+            gamma_of(label)
         if self.peer not in (None, "transformers"):
             raise BadInput(f"There is no peer {self.peer!r}.", "Use transformers.")
 
@@ -148,13 +150,18 @@ def measure_costs(pair: Pair, repeats: int = 30) -> dict[str, Any]:
 def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dict[str, Any]:
     """Time the plan and return a report (JSON types; see README for the fields)."""
     labels = list(dict.fromkeys((BASELINE, *plan.methods)))
-    for label in labels:
-        gamma_of(label)
     load_before = list(os.getloadavg())
     prompts = [
         (family, pair.codec.encode(text))
         for family, text in bench_prompts(pair.codec.chat_by_default, plan.num_prompts)
     ]
+    longest = max(len(tokens) for _, tokens in prompts) + plan.max_new_tokens
+    if longest > pair.target.max_context:
+        raise BadInput(
+            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
+            f"holds {pair.target.max_context}.",
+            "Lower --max-new-tokens.",
+        )
     runners: dict[str, Callable[[tuple[int, ...]], tuple[float, Any]]] = {
         label: (lambda prompt, label=label: time_ours(pair, label, prompt, plan.max_new_tokens))
         for label in labels

@@ -11,6 +11,8 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+
 from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Method, ModelHandle, VerifyRule
@@ -168,6 +170,7 @@ class LiveRun:
             pieces=self.pieces(self.rounds)
             | encode_pieces(set(self.prompt_tokens), self._pair.codec.piece),
             warnings=self.warnings,
+            ended_by=self._decoding.stop_reason,
         )
 
 
@@ -227,12 +230,13 @@ def open_run(
     chosen, judge = make_method(method, dict(params or {})), rule_named(rule)
     check_compatible(chosen, judge, pair)
     rng = Seeded(seed)
-    tokens = pair.codec.encode(prompt, chat=chat) if isinstance(prompt, str) else tuple(prompt)
+    tokens = _prompt_tokens(pair, prompt, chat)
+    stop_strings = (stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings)
     limits = Limits(
         max_new_tokens=max_new_tokens,
         max_context=pair.target.max_context,
         eos_ids=frozenset() if ignore_eos else pair.eos_ids,
-        stop_strings=tuple(stop_strings),
+        stop_strings=stop_strings,
     )
     clock = WallClock(pair.device)
     mirror, verifier = _choose_verifier(verifier, judge, pair.device, record_laws)
@@ -264,7 +268,7 @@ def open_run(
         sampling=sampling,
         seed=seed,
         max_new_tokens=max_new_tokens,
-        stop_strings=tuple(stop_strings),
+        stop_strings=stop_strings,
         ignore_eos=ignore_eos,
         chat=bool(pair.codec.chat_by_default if chat is None else chat),
         device=pair.device,
@@ -272,7 +276,7 @@ def open_run(
         versions=provenance(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-    return LiveRun(pair, spec, tokens, decoding, prefill_s, _warnings(pair, tokens, limits))
+    return LiveRun(pair, spec, tokens, decoding, prefill_s, _warnings(pair, chosen, tokens, limits))
 
 
 def _choose_verifier(
@@ -314,7 +318,24 @@ def _kit(
     )
 
 
-def _warnings(pair: Pair, tokens: tuple[int, ...], limits: Limits) -> tuple[str, ...]:
+def _prompt_tokens(pair: Pair, prompt: str | Sequence[int], chat: bool | None) -> tuple[int, ...]:
+    """Return the prompt's token ids.
+
+    Raises:
+        BadInput: if a given id is no id of the target.
+    """
+    if isinstance(prompt, str):
+        return pair.codec.encode(prompt, chat=chat)
+    for token in prompt:
+        whole = isinstance(token, int | np.integer) and not isinstance(token, bool)
+        if not (whole and 0 <= token < pair.target.vocab_size):
+            raise BadInput(f"{token!r} is no token id of {pair.target.name}.")
+    return tuple(int(token) for token in prompt)
+
+
+def _warnings(
+    pair: Pair, method: Method, tokens: tuple[int, ...], limits: Limits
+) -> tuple[str, ...]:
     warnings = []
     left = limits.max_context - len(tokens)
     if left < limits.max_new_tokens:
@@ -322,7 +343,8 @@ def _warnings(pair: Pair, tokens: tuple[int, ...], limits: Limits) -> tuple[str,
             f"The context holds {limits.max_context} tokens: at most {left} new ones fit after "
             f"this prompt of {len(tokens)}."
         )
-    shortest: ModelHandle | None = min(pair.drafts, key=lambda d: d.max_context, default=None)
+    drafts = pair.drafts if "draft_model" in method.card.needs else ()
+    shortest: ModelHandle | None = min(drafts, key=lambda d: d.max_context, default=None)
     if shortest is not None and len(tokens) + limits.max_new_tokens > shortest.max_context:
         warnings.append(
             f"{shortest.name} holds {shortest.max_context} tokens; beyond that nothing is drafted."

@@ -91,8 +91,8 @@ def locate(identifier: str, progress: Progress) -> Weights:
         tokenizer = folder if (folder / "tokenizer.json").exists() else folder.parent
         source = f"{identifier}@{bundled_hash(folder)}"
         return Weights(path=str(folder), tokenizer=str(tokenizer), source=source, bundled=True)
-    local = Path(identifier).expanduser()
-    if local.exists():
+    local = local_path(identifier)
+    if local is not None:
         if on_space():
             raise ModelUnavailable(
                 "Local folders are switched off on a Space.",
@@ -104,6 +104,15 @@ def locate(identifier: str, progress: Progress) -> Weights:
     if identifier == "HuggingFaceTB/SmolLM2-135M-Instruct":
         return _locate_smollm2(identifier, progress)
     return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
+
+
+def local_path(identifier: str) -> Path | None:
+    """Return the file or folder that `identifier` names on this machine, if there is one."""
+    try:
+        path = Path(identifier).expanduser()
+        return path if path.is_dir() or path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def bundled_hash(folder: Path) -> str:

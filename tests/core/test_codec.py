@@ -265,3 +265,38 @@ def test_any_single_damage_is_refused_or_harmless(path: tuple, value: Any) -> No
     assert isinstance(trace.text, str) and isinstance(trace.stop_reason, str | None)
     for round_ in trace.rounds:
         assert all(round_.tree.depth(node) for node in round_.verdict.accepted)
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda d: d.update(prefill_s=float("inf")), "prefill_s"),
+        (lambda d: d["spec"].update(method="a\ud800"), "method"),
+        (lambda d: d.update(warnings=["\udc00"]), "warnings"),
+        (
+            lambda d: d["rounds"][0].update(
+                evidence=[{"kind": "copied_from", "start": -(10**9), "stop": 10**9}]
+            ),
+            "evidence",
+        ),
+        (lambda d: d.update(schema_version="x" * 10**6), "schema_version"),
+    ],
+)
+def test_values_that_would_break_a_page_are_refused(change, place) -> None:
+    trace = Trace(
+        spec=RunSpec(method="m", rule="token", pair="p", target=ModelId(name="t")),
+        prompt_tokens=(1,),
+        rounds=(
+            Round(
+                index=0,
+                context_length=1,
+                verdict=Verdict(accepted=(), next_token=2, outcome="plain"),
+                emitted=(2,),
+            ),
+        ),
+    )
+    data = json.loads(trace.to_json())
+    change(data)
+    with pytest.raises(TraceFormatError, match=place) as caught:
+        Trace.from_json(json.dumps(data))
+    assert len(str(caught.value)) < 400
