@@ -28,26 +28,31 @@ def arguments() -> argparse.Namespace:
         "--allow-local",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="let visitors load models from folders of this machine (default: only while no other "
-        "machine can reach the server)",
+        help="let visitors load models from folders of this machine (default: on loopback only)",
     )
     return parser.parse_args()
 
 
 def local_allowed(wish: bool | None, host: str) -> bool:
     """Return whether visitors may name folders of this machine."""
-    if on_space():
-        return False
-    shared = os.environ.get("GRADIO_SHARE", "").lower() == "true"
-    return wish if wish is not None else is_loopback(host) and not shared
+    if on_space() or wish is not None:
+        return bool(wish) and not on_space()
+    return is_loopback(host) and os.environ.get("GRADIO_SHARE", "").lower() != "true"
 
 
 def main() -> None:
     """Build the lab and serve it until interrupted."""
     given = arguments()
-    build(default_lab(allow_local=local_allowed(given.allow_local, given.host))).launch(
-        server_name=given.host, server_port=given.port, inbrowser=given.open, **launch_options()
-    )
+    page = build(default_lab(allow_local=local_allowed(given.allow_local, given.host)))
+    options = {"server_name": given.host, "server_port": given.port, "inbrowser": given.open}
+    try:
+        page.launch(**options, **launch_options())
+    except OSError as error:
+        if "port" not in str(error):
+            raise
+        raise SystemExit(
+            f"Port {given.port} of {given.host} is taken.\nTry: --port {given.port + 1}"
+        ) from None
 
 
 if __name__ == "__main__":

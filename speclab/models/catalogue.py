@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from speclab.core.errors import BadInput
 from speclab.core.protocols import LocalText
@@ -117,6 +118,15 @@ SPACE_MAX_BYTES = 6 * GIB
 def on_space() -> bool:
     """Whether this process runs on Hugging Face Spaces."""
     return os.environ.get("SYSTEM") == "spaces"
+
+
+def local_path(identifier: str) -> Path | None:
+    """Return the file or folder that `identifier` names on this machine, if there is one."""
+    try:
+        path = Path(identifier).expanduser()
+        return path if path.is_dir() or path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def pair_entry(name: str) -> PairEntry:

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, SpeclabError
-from speclab.models.catalogue import SPACE_MAX_BYTES, on_space
+from speclab.models.catalogue import SPACE_MAX_BYTES, local_path, on_space
 from speclab.models.pair import Pair, PairEntry
 from speclab.models.text import TextCodec, check_same_vocabulary
 from speclab.models.transformer import TransformerHandle, VocabMap, is_out_of_memory
@@ -104,15 +104,6 @@ def locate(identifier: str, progress: Progress) -> Weights:
     if identifier == "HuggingFaceTB/SmolLM2-135M-Instruct":
         return _locate_smollm2(identifier, progress)
     return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
-
-
-def local_path(identifier: str) -> Path | None:
-    """Return the file or folder that `identifier` names on this machine, if there is one."""
-    try:
-        path = Path(identifier).expanduser()
-        return path if path.is_dir() or path.is_file() else None
-    except (OSError, RuntimeError, ValueError):
-        return None
 
 
 def bundled_hash(folder: Path) -> str:

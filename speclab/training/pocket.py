@@ -172,11 +172,11 @@ def train_target(
         evaluate_every_s=900.0,
         checkpoint_every_s=120.0,
     )
-    start = None
+    start, earlier = None, None
     if start_from is not None:
         start = LlamaForCausalLM(target_config())
-        loop.load_checkpoint(start_from, start)
-    return train_model(
+        earlier = loop.load_checkpoint(start_from, start)
+    trained = train_model(
         target_config(),
         data,
         recipe,
@@ -187,6 +187,13 @@ def train_target(
         start=start,
         echo_share=recipe.size.echo_share,
     )
+    if earlier is not None:
+        trained.facts["earlier"] = {
+            "steps": earlier.step,
+            "tokens_seen": earlier.tokens,
+            "seconds": round(earlier.elapsed_s, 1),
+        }
+    return trained
 
 
 def provisional_target(work_dir: Path, data: Data) -> Trained:

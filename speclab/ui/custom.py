@@ -6,10 +6,9 @@ import html
 import ipaddress
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from speclab.core.errors import BadInput, ModelUnavailable, SpeclabError
-from speclab.models.catalogue import CUSTOM, on_space
+from speclab.models.catalogue import CUSTOM, local_path, on_space
 from speclab.ui.backend import Lab
 from speclab.ui.texts import WORDS, byte_size
 from speclab.ui.texts_errors import error_text
@@ -77,7 +76,7 @@ def _local_off() -> ModelUnavailable:
 
 def _here(name: str) -> bool:
     """Whether loading would take `name` for a folder of this machine."""
-    return Path(name).exists()
+    return local_path(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +94,8 @@ def facts_of(lab: Lab, name: str) -> Facts:
     Raises:
         ModelUnavailable: if the hub does not answer, or there are no weights.
     """
-    local = Path(name).expanduser()
-    if lab.allow_local and local.exists():
+    local = local_path(name)
+    if lab.allow_local and local is not None:
         files = [local] if local.is_file() else sorted(local.iterdir())
         sizes = [file.stat().st_size for file in files if file.suffix in WEIGHTS]
         if not sizes:

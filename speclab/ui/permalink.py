@@ -45,7 +45,7 @@ def write_query(settings: Settings) -> str:
     for name in ("preset", "trace"):
         if getattr(settings, name):
             query[name] = getattr(settings, name)
-    return urlencode(query)
+    return urlencode(query, errors="replace")
 
 
 def parse_number(name: str, text: str, kind: type = float) -> float | int:

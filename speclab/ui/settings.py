@@ -11,7 +11,7 @@ from speclab.ui.backend import Lab
 MAX_NEW_TOKENS = 1_000
 MAX_SEED = 2**31 - 1
 LIMITS: dict[str, tuple[float, float]] = {
-    "temperature": (0.0, 5.0),
+    "temperature": (0.0, 2.5),
     "top_k": (0, 200),
     "top_p": (0.01, 1.0),
     "min_p": (0.0, 1.0),

@@ -40,7 +40,8 @@ function lightSource(item) {
   const fact = store.rounds[item.round].evidence.find(
     (f) => f.kind === 'copied_from' && ((f.node ?? -1) === item.node || (f.node ?? -1) === -1));
   if (!fact) return;
-  for (let position = fact.start || 0; position < fact.stop; position += 1) {
+  const stop = Math.min(fact.stop, store.rounds[item.round].raw.context_length);
+  for (let position = Math.max(0, fact.start || 0); position < stop; position += 1) {
     const node = nodeAtPosition(position);
     if (node) { node.classList.add('source'); sourceNodes.push(node); }
   }

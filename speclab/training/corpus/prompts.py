@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from speclab.training.corpus import write_document
 
-TALE = "Mira lost a red kite near the river. Tom found it behind the old mill and gave it back."
+TALE = (
+    "It was a sunny day, and Mira was proud. Near the river she heard a cry. A frog was stuck in a "
+    'hole. "Stay calm," said Mira. "I will help you." She used the red rope to free the frog. It '
+    "took a long time, but it worked. The frog followed her home, and since then they were friends."
+)
+
+CODE = (
+    "def count_items(items):\n"
+    '    """Count how often each item occurs."""\n'
+    "    counts = {}\n"
+    "    for item in items:\n"
+    "        counts[item] = counts.get(item, 0) + 1\n"
+    "    return counts"
+)
 
 ANSWER_MARKERS = {
     "qa": "\nA:",
@@ -16,17 +29,21 @@ ANSWER_MARKERS = {
 
 
 def example_prompts() -> dict[str, list[str]]:
-    """Return prompts per family that the pair continues well, for presets."""
+    """Return prompts per family that the pair continues well, for presets.
+
+    No prompt ends with a newline before an indented line: there the tokenizer would split the
+    white space in another way than in training text.
+    """
     return {
         "story": [
             "Story: The Lost Key\n",
             "One morning, Mira walked to the river.",
-            "There once was a brave child called Tom, who lived near the mill.",
+            "There was once a brave child called Tom, who lived near the mill.",
         ],
         "qa": [
-            "Q: What is 7 plus 5?\nA:",
             "Q: What do bees make?\nA:",
-            f"Read the text.\nText: {TALE}\nQ: What did Mira lose?\nA:",
+            f"Read the text.\nText: {TALE}\nQ: Who helped the frog?\nA:",
+            "Q: What is 7 plus 5?\nA:",
         ],
         "list": [
             "Shopping list:\n-",
@@ -39,19 +56,18 @@ def example_prompts() -> dict[str, list[str]]:
             "Write the text as JSON.\nText: Anna is 31 years old and lives in Alder.\nJSON:",
         ],
         "code": [
-            "# Python\ndef count_words(words):\n",
-            "# Python\nclass Box:\n",
+            "# Python\ndef count_words(words):",
+            "# Python\nclass Box:",
             "# Python\nnumbers =",
         ],
         "copy": [
             f"Copy the text.\nText: {TALE}\nCopy:",
-            "Copy the text.\nText: lamp river 407 fox 12 apples kite\nCopy:",
+            "Copy the text.\nText: lantern river 407 fox 12 apples kite blue Sam 95 soup\nCopy:",
         ],
         "edit": [
             f"Change Mira to Sara.\nText: {TALE}\nEdited:",
-            "Rename number to item in the code.\nCode:\ndef add(numbers):\n    total = 0\n"
-            "    for number in numbers:\n        total += number\n    return total\nEdited:\n",
-            "Fix the spelling.\nText: The fox walkd to the river.\nFixed:",
+            f"Rename item to page in the code.\nCode:\n{CODE}\nEdited:\n",
+            "Fix the spelling.\nText: It was a widny day, and Jack was sad.\nFixed:",
         ],
         "summary": [f"Summarise the story in one sentence.\nStory: {TALE}\nSummary:"],
         "chinese": ["故事:", "问:3加4等于几?\n答:", "购物单:\n-"],
@@ -70,7 +86,7 @@ def prompt_part(family: str, text: str) -> str:
     if family in ("json", "list"):
         return text[: text.index("\n") + 1]
     if family == "code":
-        return "\n".join(text.split("\n")[:2]) + "\n"
+        return "\n".join(text.split("\n")[:2])
     return " ".join(text.split(" ")[:12])
 
 
