@@ -73,10 +73,12 @@ def test_warnings_of_a_run_are_known(lang: str) -> None:
 
     from speclab.engine.loop import Limits
     from speclab.lab.runs import _warnings
+    from speclab.methods import make_method
 
     draft = SimpleNamespace(name="tiny", max_context=12)
     limits = Limits(max_new_tokens=9, max_context=16, eos_ids=frozenset(), stop_strings=())
-    made = _warnings(SimpleNamespace(drafts=(draft,)), tuple(range(10)), limits)
+    prompt = tuple(range(10))
+    made = _warnings(SimpleNamespace(drafts=(draft,)), make_method("draft-model"), prompt, limits)
     assert len(made) == 2
     shown = [sentence(text, lang) for text in made]
     if lang == "en":
