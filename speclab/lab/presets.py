@@ -113,10 +113,10 @@ _PRESETS = (
         name="digits",
         title=LocalText("Random digits", "随机数字"),
         lesson=LocalText(
-            "Nobody can guess a random digit: both laws are flat, and a match is luck. "
-            "Flat laws can still overlap, so watch min(p, q) rather than the guesses.",
-            "随机数字谁也猜不准：两个分布都很平。但平的分布也可以高度重叠，"
-            "所以要看 min(p, q)，而不是看猜得对不对。",
+            "What follows random digits is random too: both laws are flat, and a match is luck. "
+            "When the target then copies it back it is certain, and the small draft cannot follow.",
+            "随机数字后面的内容也是随机的：两个分布都很平，猜中全凭运气。"
+            "随后目标模型照抄时非常确定，而小草稿模型跟不上。",
         ),
         prompt=DIGITS,
         sampling=Sampling(temperature=1.0),

@@ -41,7 +41,6 @@ class LoopConfig:
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW decay of matrices (vectors are not decayed).
         beta2: AdamW's second moment decay.
-        muon: Whether Muon (PyTorch 2.9 or later) updates the matrices inside the layers.
         clip_norm: Largest gradient norm.
         autocast_dtype: Dtype of the forward pass, e.g. `torch.bfloat16`, or None for none.
         device_type: Device of the autocast context, `cpu` or `cuda`.
@@ -57,7 +56,6 @@ class LoopConfig:
     warmup_steps: int = 100
     weight_decay: float = 0.05
     beta2: float = 0.98
-    muon: bool = False
     clip_norm: float = 1.0
     autocast_dtype: torch.dtype | None = torch.bfloat16
     device_type: str = "cpu"
@@ -100,58 +98,6 @@ def learning_rate_at(config: LoopConfig, step: int, progress: float) -> float:
     )
 
 
-class OptimizerPair:
-    """Two optimisers that step together, as one.
-
-    Args:
-        first: Any optimiser.
-        second: Any other, over other parameters.
-    """
-
-    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
-        self.parts = (first, second)
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
-
-    def step(self) -> None:
-        """Step both."""
-        for part in self.parts:
-            part.step()
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of both."""
-        for part in self.parts:
-            part.zero_grad(set_to_none=set_to_none)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states of both."""
-        return {"parts": [part.state_dict() for part in self.parts]}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the states of both."""
-        for part, saved in zip(self.parts, state["parts"], strict=True):
-            part.load_state_dict(saved)
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
-
-
-def build_optimizer(model: nn.Module, config: LoopConfig) -> torch.optim.Optimizer | OptimizerPair:
-    """Return AdamW with weight decay on matrices only; with `muon`, Muon for the layers."""
-    if not config.muon:
-        return build_adamw(list(model.parameters()), config)
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    inner = [p for name, p in named if p.ndim == 2 and "embed" not in name and "head" not in name]
-    chosen = {id(p) for p in inner}
-    muon = torch.optim.Muon(
-        inner,
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
-        adjust_lr_fn="match_rms_adamw",
-    )
-    adamw = build_adamw([p for _, p in named if id(p) not in chosen], config)
-    for group in adamw.param_groups:
-        group["lr_scale"] = 0.3
-    return OptimizerPair(muon, adamw)
-
-
 def build_adamw(parameters: list[nn.Parameter], config: LoopConfig) -> torch.optim.AdamW:
     """Return AdamW with weight decay on matrices only."""
     trainable = [p for p in parameters if p.requires_grad]
@@ -165,7 +111,7 @@ def build_adamw(parameters: list[nn.Parameter], config: LoopConfig) -> torch.opt
 def save_checkpoint(
     path: Path,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer | OptimizerPair,
+    optimizer: torch.optim.Optimizer,
     progress: Progress,
 ) -> None:
     """Write a checkpoint so that `path` is always either the old one or the new one, whole."""
@@ -181,7 +127,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerPair | None = None
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None
 ) -> Progress:
     """Restore a checkpoint into `model` (and `optimizer`) and return where it stood."""
     state = torch.load(path, map_location="cpu", weights_only=True)
@@ -202,7 +148,7 @@ def append_log(path: Path | None, record: Mapping[str, Any]) -> None:
 
 def training_step(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer | OptimizerPair,
+    optimizer: torch.optim.Optimizer,
     batch: Any,
     loss_fn: LossFunction,
     config: LoopConfig,
@@ -267,7 +213,7 @@ def run_loop(
     Returns:
         Steps, seconds and tokens of the whole run, earlier sessions included.
     """
-    optimizer = build_optimizer(model, config)
+    optimizer = build_adamw(list(model.parameters()), config)
     state = Progress()
     if resume and checkpoint is not None and checkpoint.exists():
         state = load_checkpoint(checkpoint, model, optimizer)
@@ -278,7 +224,7 @@ def run_loop(
         started = time.perf_counter()
         rate = learning_rate_at(config, state.step, share)
         for group in optimizer.param_groups:
-            group["lr"] = rate * group.get("lr_scale", 1.0)
+            group["lr"] = rate
         batch = batch_at(state.step, share)
         loss = training_step(model, optimizer, batch, loss_fn, config)
         state.step += 1
