@@ -171,11 +171,7 @@ def process(logits: NDArray, sampling: Sampling, counts: Mapping[int, int] | Non
     if counts and sampling.penalised:
         logits = penalise(logits, sampling, counts)
     if sampling.greedy:
-        x = np.asarray(logits, dtype=np.float64)
-        token = int(x.argmax())
-        if not math.isfinite(x[token]):
-            raise NumericalFault(f"The model's largest logit is {x[token]}.")
-        return one_hot(token, len(x))
+        return one_hot(Row(logits).top(), len(logits))
     x = np.asarray(logits, dtype=np.float64)
     if sampling.temperature != 1.0:
         x = (x - x.max()) / sampling.temperature
@@ -212,6 +208,17 @@ class Row:
     def raw(self) -> Law:
         """Return the law before processing [vocab]."""
         return self.law(RAW)
+
+    def top(self) -> int:
+        """Return the lowest id among the largest logits: the draw at temperature 0.
+
+        Raises:
+            NumericalFault: if the largest logit is not finite.
+        """
+        token = int(self.logits.argmax())
+        if not math.isfinite(self.logits[token]):
+            raise NumericalFault(f"The model's largest logit is {self.logits[token]}.")
+        return token
 
     def top_gap(self) -> float:
         """Return the difference of the two largest logits."""

@@ -47,6 +47,7 @@ class DraftModelRun:
     ) -> None:
         self._sampling, self._gamma, self._eos = sampling, gamma, kit.eos_ids
         self._min_confidence = min_confidence
+        self._greedy_row = sampling.greedy and not sampling.penalised
         self._prompt_length = len(kit.prompt)
         self._max_context = draft.max_context
         fits = len(kit.prompt) < draft.max_context
@@ -70,8 +71,11 @@ class DraftModelRun:
         stopped = False
         for _ in range(depth):
             row = session.score().row(0)
-            law = row.law(self._sampling, self._counts(tokens, room))
-            token = rng.draw(law) if not self._sampling.greedy else int(law.argmax())
+            if self._greedy_row:
+                token, law = row.top(), None
+            else:
+                law = row.law(self._sampling, self._counts(tokens, room))
+                token = int(law.argmax()) if self._sampling.greedy else rng.draw(law)
             tokens.append(token)
             laws.append(None if self._sampling.greedy else law)
             raw.append(row.raw)
@@ -95,12 +99,13 @@ class DraftModelRun:
         counts.update(drafted)
         return counts
 
-    def _stops(self, token: int, law: Law, row: Row) -> bool:
+    def _stops(self, token: int, law: Law | None, row: Row) -> bool:
         if token in self._eos:
             return True
         if self._min_confidence <= 0.0:
             return False
-        confidence = row.raw()[token] if self._sampling.greedy else law[token]
+        greedy = law is None or self._sampling.greedy
+        confidence = row.raw()[token] if greedy else law[token]
         return bool(confidence < self._min_confidence)
 
     def observe(self, feedback: Feedback) -> None:

@@ -98,7 +98,7 @@ def test_positions_of_a_tree_follow_each_nodes_own_parent() -> None:
     """https://github.com/unslothai/llama.cpp/pull/224"""
     seen = []
     model = tiny_model(seed=1)
-    model.register_forward_pre_hook(
+    model.model.layers[0].register_forward_pre_hook(
         lambda module, args, kwargs: seen.append(kwargs["position_ids"]), with_kwargs=True
     )
     session = TransformerHandle(model=model, name="spied", vocab_size=40).open(PROMPT)
