@@ -9,10 +9,16 @@ import pytest
 from speclab.models.loading import ASSETS
 
 FROZEN = {
-    "pocket/target/model.safetensors": "f0ae36cf4f4a120c8f3075fb62d895e4043ef690ad1a4829b234dd7334e7ebe9",
-    "pocket/draft/model.safetensors": "78c46d1a5e3ea9aa250485c435bd1fd6ec941522d26be427c9982ba0535f7444",
-    "pocket/draft_undistilled/model.safetensors": "d882971d8265a5312b19e90feccd9b38d8756a6bad0373695387ffba22fb704d",
-    "pocket/tokenizer.json": "669404ccdfbec283ce4401c842ae4671b8652d1d11ceceb20384c791f04011da",
+    "pocket/target/model.safetensors": (
+        "f0ae36cf4f4a120c8f3075fb62d895e4043ef690ad1a4829b234dd7334e7ebe9"
+    ),
+    "pocket/draft/model.safetensors": (
+        "78c46d1a5e3ea9aa250485c435bd1fd6ec941522d26be427c9982ba0535f7444"
+    ),
+    "pocket/draft_undistilled/model.safetensors": (
+        "d882971d8265a5312b19e90feccd9b38d8756a6bad0373695387ffba22fb704d"
+    ),
+    "pocket/tokenizer.json": ("669404ccdfbec283ce4401c842ae4671b8652d1d11ceceb20384c791f04011da"),
 }
 
 
