@@ -13,15 +13,16 @@ STORY = "One morning, Mira walked to the river."
 COPY = """Copy the text.
 Text: Mira lost a red kite near the river. Tom found it behind the old mill and gave it back.
 Copy:"""
-CODE_EDIT = """Rename number to item in the code.
+CODE_EDIT = '''Rename item to page in the code.
 Code:
-def add(numbers):
-    total = 0
-    for number in numbers:
-        total += number
-    return total
+def count_items(items):
+    """Count how often each item occurs."""
+    counts = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return counts
 Edited:
-"""
+'''
 JSON = """JSON: order
 {"order": 214, "customer": "Mira", "items": ["""
 DIGITS = """Copy the text.
@@ -87,9 +88,10 @@ _PRESETS = (
         name="code-edit",
         title=LocalText("Code edit", "改代码"),
         lesson=LocalText(
-            "An edit repeats most of its source: lookup is accepted until the edited word, "
-            "fails there, and finds its place again.",
-            "修改代码时大部分内容与原文相同：查找法一路被接受，到改动处失败，随后又接上原文。",
+            "An edit repeats most of its source, so lookup is accepted in long stretches. "
+            "(This small target copies the code well but forgets to rename.)",
+            "修改代码时大部分内容与原文相同，所以查找法会一长段一长段地被接受。"
+            "（这个小目标模型抄得很好，却忘了改名。）",
         ),
         prompt=CODE_EDIT,
         method="prompt-lookup",
