@@ -224,16 +224,12 @@ def load_tokenizer(weights: Weights) -> Any:
             options["local_files_only"] = True
         return AutoTokenizer.from_pretrained(weights.tokenizer, **options)
     except Exception as error:
-        first = str(error).strip().splitlines()
+        reason = first_line(error)
         raise ModelUnavailable(
-            f"The tokenizer of {weights.source} could not be loaded: "
-            f"{first[0] if first else type(error).__name__}",
+            f"The tokenizer of {weights.source} could not be loaded: {reason}",
             "Check the name and the network.",
             code="tokenizer_broken",
-            values={
-                "source": weights.source,
-                "reason": first[0] if first else type(error).__name__,
-            },
+            values={"source": weights.source, "reason": reason},
         ) from error
 
 
