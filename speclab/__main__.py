@@ -13,7 +13,8 @@ import typer
 from speclab.core.codec import encode_record
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
-from speclab.core.rules import RULES, rule_named
+from speclab.core.protocols import Param
+from speclab.core.rules import RULES, lossless_rules, rule_named
 from speclab.methods import METHODS, make_method
 from speclab.models.catalogue import PAIRS
 
@@ -91,6 +92,21 @@ def check_place(place: str | None) -> None:
         raise BadInput(f"Cannot write {place}.", "Choose a file in a folder that you may write to.")
 
 
+def _param_data(param: Param) -> dict[str, Any]:
+    return {
+        "name": param.name,
+        "symbol": param.symbol,
+        "kind": param.kind,
+        "default": param.default,
+        "low": param.low,
+        "high": param.high,
+        "step": param.step,
+        "options": list(param.options),
+        "unit": param.unit,
+        "help": encode_record(param.help),
+    }
+
+
 def catalogue_json() -> dict[str, Any]:
     """Return methods, rules and pairs as JSON types."""
     rules = [
@@ -99,8 +115,12 @@ def catalogue_json() -> dict[str, Any]:
             "title": encode_record(rule.title),
             "one_liner": encode_record(rule.one_liner),
             "lossless": rule.lossless,
-            "why_not": rule.why_not,
+            "kind": rule.kind,
+            "why_not": encode_record(rule.why_not) if rule.why_not else None,
+            "shipped_by": rule.shipped_by,
+            "bias": rule.bias,
             "needs": sorted(rule.needs),
+            "params": [_param_data(param) for param in rule.params],
             "source": rule.source,
         }
         for rule in RULES.values()
@@ -108,20 +128,7 @@ def catalogue_json() -> dict[str, Any]:
     methods = []
     for method in METHODS.values():
         card = method.card
-        params = [
-            {
-                "name": p.name,
-                "symbol": p.symbol,
-                "kind": p.kind,
-                "default": p.default,
-                "low": p.low,
-                "high": p.high,
-                "step": p.step,
-                "unit": p.unit,
-                "help": encode_record(p.help),
-            }
-            for p in card.params
-        ]
+        params = [_param_data(param) for param in card.params]
         methods.append(
             {
                 "name": card.name,
@@ -129,7 +136,7 @@ def catalogue_json() -> dict[str, Any]:
                 "one_liner": encode_record(card.one_liner),
                 "paper": card.paper,
                 "paper_url": card.paper_url,
-                "lossless_with": list(card.lossless_with),
+                "lossless_with": list(lossless_rules(card.provides)),
                 "needs": sorted(card.needs),
                 "provides": sorted(card.provides),
                 "params": params,

@@ -240,7 +240,7 @@ class TwoDraftsRun(StatelessRun):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoDrafts:
-    card: ClassVar[MethodCard] = card("toy-two-drafts", lossless_with=("token", "one-hot", "match"))
+    card: ClassVar[MethodCard] = card("toy-two-drafts")
     taps: ClassVar[tuple[str, ...]] = ()
 
     def start(self, kit: DraftKit) -> TwoDraftsRun:

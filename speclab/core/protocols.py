@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Row, Sampling
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence, Verdict
-from speclab.core.rows import TargetRows
 from speclab.core.trees import EMPTY_TREE, TokenTree
 
 
@@ -30,11 +30,12 @@ class Param:
 
     name: str
     symbol: str
-    kind: Literal["int", "float", "optional_float", "bool"]
-    default: float | int | bool | None
-    low: float
-    high: float
-    step: float
+    kind: Literal["int", "float", "optional_float", "bool", "choice"]
+    default: float | int | bool | str | None
+    low: float = 0.0
+    high: float = 1.0
+    step: float = 1.0
+    options: tuple[str, ...] = ()
     unit: str = ""
     help: LocalText
 
@@ -44,6 +45,9 @@ class Param:
         Raises:
             BadInput: naming the parameter, the value and the range.
         """
+        if self.kind == "choice":
+            self._check_choice(value)
+            return
         if self.kind == "bool":
             fine = isinstance(value, bool)
         elif value is None:
@@ -67,15 +71,24 @@ class Param:
                 },
             )
 
+    def _check_choice(self, value: object) -> None:
+        if value not in self.options:
+            options = ", ".join(self.options)
+            raise BadInput(
+                f"{self.name} must be one of {options}, not {value!r}.",
+                code="parameter_choice",
+                values={"name": self.name, "options": options, "value": repr(value)},
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodCard:
     """What a method is, for people and for compatibility checks.
 
     Attributes:
-        lossless_with: names of the rules that keep the target law with this method.
         needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask", ...
-        provides: what its proposals are: "chain" or "tree", "sampled", "deterministic", ...
+        provides: all that its proposals may be: "chain" or "tree", "sampled", "deterministic", ...;
+            `provided` says what they are under one request's settings.
     """
 
     name: str
@@ -83,7 +96,6 @@ class MethodCard:
     one_liner: LocalText
     paper: str
     paper_url: str
-    lossless_with: tuple[str, ...] = ("token", "one-hot", "match")
     needs: frozenset[str] = frozenset()
     provides: frozenset[str] = frozenset()
     params: tuple[Param, ...] = ()
@@ -298,7 +310,18 @@ class Method(Protocol):
         """Begin one request."""
 
 
-VerifyFunction = Callable[[TargetRows, Proposal, Randomness, int], Verdict]
+def provided(method: Method, sampling: Sampling) -> frozenset[str]:
+    """Return what the proposals of `method` are under the request's `sampling`.
+
+    A method whose parameters or sampling change it defines `provides(sampling)`; for all others it
+    is what the card says.
+    """
+    own = getattr(method, "provides", None)
+    return method.card.provides if own is None else own(sampling)
+
+
+VerifyFunction = Callable[..., Verdict]
+"""(rows, proposal, rng, position of the next token, **parameters of the rule) -> Verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +334,11 @@ class VerifyRule:
         one_liner: what it does, in a sentence.
         lossless: whether the output law is the target's.
         why_not: if not, why.
+        shipped_by: for broken rules, which real software shipped it (with a link).
+        bias: total variation from the target on the standard pair; 0 for lossless rules.
         needs: what proposals must be: "chain", "sampled", "iid_siblings", ...
+        params: the rule's own parameters; `configured` binds values to them.
+        values: the bound values by name; defaults when empty.
         source: paper and equation.
         verify: (rows, proposal, rng, position of the next token) -> Verdict.
     """
@@ -320,7 +347,41 @@ class VerifyRule:
     title: LocalText
     one_liner: LocalText
     lossless: bool
-    why_not: str = ""
+    why_not: LocalText | None = None
+    shipped_by: str = ""
+    bias: float = 0.0
     needs: frozenset[str] = frozenset()
+    params: tuple[Param, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
     source: str
     verify: VerifyFunction
+
+    @property
+    def kind(self) -> Literal["lossless", "lossy", "broken"]:
+        """Lossless, lossy by design, or broken (a bug that has shipped)."""
+        if self.lossless:
+            return "lossless"
+        return "broken" if self.name.startswith("broken-") else "lossy"
+
+    def configured(self, values: Mapping[str, Any]) -> VerifyRule:
+        """Return the rule with `values` bound to its parameters.
+
+        Raises:
+            BadInput: for an unknown parameter or a value out of range.
+        """
+        known = {param.name: param for param in self.params}
+        for key, value in values.items():
+            if key not in known:
+                raise BadInput(
+                    f"The rule {self.name} has no parameter {key!r}.",
+                    f"Its parameters: {', '.join(known) or 'none'}.",
+                    code="unknown_rule_parameter",
+                    values={"rule": self.name, "name": key},
+                )
+            known[key].check(value)
+        bound = {**self.values, **values}
+        return replace(self, values=bound, verify=partial(_unbound(self.verify), **bound))
+
+
+def _unbound(verify: VerifyFunction) -> VerifyFunction:
+    return verify.func if isinstance(verify, partial) else verify

@@ -196,6 +196,7 @@ class RunSpec:
     method: str
     params: dict[str, float | int | str | bool | None] = field(default_factory=dict)
     rule: str
+    rule_params: dict[str, float | int | str | bool | None] = field(default_factory=dict)
     pair: str
     target: ModelId
     drafts: tuple[ModelId, ...] = ()

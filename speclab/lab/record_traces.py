@@ -21,13 +21,14 @@ EXTRA = (("copy", "draft-model"), ("code-edit", "draft-model"), ("story", "autor
 
 def record(pair: object, preset: Preset, method: str) -> Trace:
     """Run one preset on a loaded pair and return its trace."""
+    from speclab.core.rules import lossless_rules
     from speclab.lab.runs import open_run
     from speclab.methods import METHODS
 
     card = METHODS[method].card
     known = {param.name for param in card.params}
     own = preset.params if method == preset.method else {}
-    rule = preset.rule if method == preset.method else card.lossless_with[0]
+    rule = preset.rule if method == preset.method else lossless_rules(card.provides)[0]
     run = open_run(
         pair,
         preset.prompt,

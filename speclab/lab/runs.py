@@ -15,7 +15,7 @@ import numpy as np
 
 from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, ModelHandle, VerifyRule
+from speclab.core.protocols import DraftKit, Method, ModelHandle, VerifyRule, provided
 from speclab.core.randomness import Seeded
 from speclab.core.records import ModelId, Round, RunSpec, Trace
 from speclab.core.rules import rule_named
@@ -47,7 +47,7 @@ def provenance() -> dict[str, str]:
     return dict(_versions())
 
 
-def check_compatible(method: Method, rule: VerifyRule, pair: Pair) -> None:
+def check_compatible(method: Method, rule: VerifyRule, pair: Pair, sampling: Sampling) -> None:
     """Refuse a method that this pair or this rule cannot serve.
 
     Raises:
@@ -63,11 +63,12 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair) -> None:
             code="method_needs",
             values={"method": method.card.name, "missing": ", ".join(missing), "pair": pair.name},
         )
-    unmet = sorted(rule.needs - method.card.provides)
+    given = provided(method, sampling)
+    unmet = sorted(rule.needs - given)
     if unmet:
         raise BadInput(
             f"The rule {rule.name} needs {', '.join(unmet)} proposals; {method.card.name} gives "
-            f"{', '.join(sorted(method.card.provides))}.",
+            f"{', '.join(sorted(given))}.",
             "Choose another rule.",
             code="rule_needs",
             values={"rule": rule.name, "unmet": ", ".join(unmet), "method": method.card.name},
@@ -197,6 +198,7 @@ def open_run(
     method: str,
     params: Mapping[str, ParamValue] | None = None,
     rule: str = "token",
+    rule_params: Mapping[str, ParamValue] | None = None,
     sampling: Sampling | None = None,
     seed: int = 0,
     max_new_tokens: int = 64,
@@ -212,7 +214,7 @@ def open_run(
     Args:
         pair: loaded models. prompt: text, or token ids.
         method: a name in METHODS; params: its parameters by name.
-        rule: a name in RULES.
+        rule: a name in RULES; rule_params: its parameters by name.
         sampling: default temperature 1, nothing filtered.
         seed: of all randomness.
         max_new_tokens: most tokens to emit; stop_strings: text that ends the run.
@@ -227,8 +229,8 @@ def open_run(
         SpeclabError: for anything a person can put right.
     """
     sampling = sampling or Sampling()
-    chosen, judge = make_method(method, dict(params or {})), rule_named(rule)
-    check_compatible(chosen, judge, pair)
+    chosen, judge = make_method(method, dict(params or {})), rule_named(rule, rule_params)
+    check_compatible(chosen, judge, pair, sampling)
     rng = Seeded(seed)
     tokens = _prompt_tokens(pair, prompt, chat)
     stop_strings = (stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings)
@@ -262,6 +264,7 @@ def open_run(
         method=method,
         params={param.name: getattr(chosen, param.name) for param in chosen.card.params},
         rule=rule,
+        rule_params=dict(judge.values),
         pair=pair.name,
         target=model_id(pair.target, pair.dtype),
         drafts=tuple(model_id(draft, pair.dtype) for draft in pair.drafts),
@@ -289,7 +292,7 @@ def _choose_verifier(
     if verifier == "torch" and record_laws:
         raise BadInput("The torch verifier records no laws.", "Use numpy, or record_laws=False.")
     fast = verifier == "auto" and device.startswith("cuda") and not record_laws
-    wanted = verifier == "torch" or fast
+    wanted = (verifier == "torch" or fast) and not rule.values
     if wanted and rule.name in MIRRORS:
         return MIRRORS[rule.name], "torch"
     if verifier == "torch":

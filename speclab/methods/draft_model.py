@@ -155,7 +155,7 @@ class DraftModel:
         paper="Leviathan, Kalman, Matias 2023; Chen et al. 2023",
         paper_url="https://arxiv.org/abs/2211.17192",
         needs=frozenset({"draft_model"}),
-        provides=frozenset({"chain", "sampled"}),
+        provides=frozenset({"chain", "sampled", "deterministic"}),
         params=(
             Param(
                 name="num_speculative_tokens",
@@ -200,6 +200,17 @@ class DraftModel:
     )
     taps: ClassVar[tuple[str, ...]] = ()
 
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """A draft at temperature 0 proposes its argmax; else every token is drawn."""
+        greedy = self.draft_sampling(sampling).greedy
+        return frozenset({"chain", "deterministic" if greedy else "sampled"})
+
+    def draft_sampling(self, sampling: Sampling) -> Sampling:
+        """Return the request's sampling at the draft's own temperature."""
+        if self.draft_temperature is None:
+            return sampling
+        return replace(sampling, temperature=self.draft_temperature)
+
     def start(self, kit: DraftKit) -> DraftModelRun:
         """Open the draft's session (its prefill).
 
@@ -212,9 +223,10 @@ class DraftModel:
                 "Choose another pair, or a method such as prompt-lookup.",
                 code="needs_draft",
             )
-        sampling = kit.sampling
-        if self.draft_temperature is not None:
-            sampling = replace(sampling, temperature=self.draft_temperature)
         return DraftModelRun(
-            kit.drafts[0], kit, sampling, self.num_speculative_tokens, self.min_confidence
+            kit.drafts[0],
+            kit,
+            self.draft_sampling(kit.sampling),
+            self.num_speculative_tokens,
+            self.min_confidence,
         )

@@ -50,7 +50,7 @@ def check_method(
     Raises:
         AssertionError: naming the promise broken.
     """
-    from speclab.core.rules import RULES
+    from speclab.core.rules import RULES, lossless_rules
 
     _check_parameters(method)
     for prompt in (PROMPT, (1,)):
@@ -63,7 +63,7 @@ def check_method(
             assert again.tree == first.tree, "same seed, other proposal: state leaks between runs"
             if depth == 0:
                 assert not first.tree.tokens, "drafted although there is no room"
-        for rule_name in (rule.name,) if rule else method.card.lossless_with:
+        for rule_name in (rule.name,) if rule else lossless_rules(method.card.provides):
             _check_run(method, make_kit, rule or RULES[rule_name], prompt)
     check_honest_draft_law(method, make_kit=make_kit)
 

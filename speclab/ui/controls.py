@@ -224,6 +224,8 @@ class Controls:
         }
         if param.kind == "bool":
             return gr.Checkbox(bool(value), **common)
+        if param.kind == "choice":
+            return gr.Dropdown(list(param.options), value=value, **common)
         if param.kind == "optional_float":
             return gr.Textbox(
                 _shown(value),
@@ -280,8 +282,8 @@ class Controls:
         item, fine = self.lab.rules[rule], is_lossless(self.lab, method, rule)
         mark = self.words["lossless" if fine else "lossy_mark"]
         why = self.words["lossless_why" if fine else "lossy_why"]
-        if not fine and item.why_not and self.lang == "en":
-            why = item.why_not
+        if not fine and item.why_not:
+            why = getattr(item.why_not, self.lang)
         text = html.escape(getattr(item.one_liner, self.lang))
         kind = "sl-lossless" if fine else "sl-lossy"
         return (
@@ -353,6 +355,9 @@ class Controls:
     def _param_value(self, param: Param, value: Any) -> ParamValue:
         if param.kind == "bool":
             return bool(value)
+        if param.kind == "choice":
+            param.check(value)
+            return str(value)
         if param.kind == "optional_float":
             if value is None or not str(value).strip():
                 return None

@@ -93,7 +93,7 @@ def rules_for(lab: Lab, method: str) -> list[str]:
 
 def is_lossless(lab: Lab, method: str, rule: str) -> bool:
     """Whether the output of a method under a rule follows the target's law exactly."""
-    return lab.rules[rule].lossless and rule in lab.methods[method].card.lossless_with
+    return lab.rules[rule].lossless and rule in rules_for(lab, method)
 
 
 def best_rule(lab: Lab, method: str, wanted: str = "") -> str:

@@ -18,6 +18,8 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "提示有 {tokens} 个词元，而 {model} 的上下文最多容纳 {limit} 个。",
         "请缩短提示。",
     ),
+    "parameter_choice": ("{name} 只能是 {options} 之一，而不是 {value}。", ""),
+    "unknown_rule_parameter": ("规则 {rule} 没有参数 {name}。", ""),
     "parameter_range": ("{name} 需要 {low} 到 {high} 之间的值，而不是 {value}。", ""),
     "ngram_order": ("min_ngram = {low} 大于 max_ngram = {high}。", "请调小 min_ngram。"),
     "no_chat_template": ("这个模型没有对话模板。", "请把提示格式改为原始文本。"),

@@ -15,6 +15,7 @@ import pytest
 from app import local_allowed
 from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory
 from speclab.core.laws import Sampling
+from speclab.core.protocols import LocalText
 from speclab.core.rules import RULES
 from speclab.lab.presets import PRESETS
 from speclab.methods import METHODS
@@ -353,8 +354,14 @@ def test_building_the_pages_asks_nobody(lab: Lab) -> None:
 
 
 def test_every_compatible_rule_is_offered_and_a_lossy_one_says_so(lab: Lab) -> None:
+    why_not = LocalText("It bends the law.", "它会改变分布。")
     rules = {
-        "lossy": replace(RULES["token"], name="lossy", lossless=False, why_not="It bends the law."),
+        "lossy": replace(
+            RULES["token"],
+            name="lossy",
+            lossless=False,
+            why_not=LocalText("It bends the law.", "它会改变分布。"),
+        ),
         "trees": replace(RULES["token"], name="trees", needs=frozenset({"tree"})),
         **RULES,
     }

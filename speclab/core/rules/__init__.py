@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from speclab.core.errors import BadInput
 from speclab.core.protocols import VerifyRule
 from speclab.core.rules.matching import MATCH
@@ -10,11 +13,16 @@ from speclab.core.rules.rejection import ONE_HOT, TOKEN
 RULES: dict[str, VerifyRule] = {rule.name: rule for rule in (TOKEN, ONE_HOT, MATCH)}
 
 
-def rule_named(name: str) -> VerifyRule:
-    """Return the rule called `name`.
+def lossless_rules(given: frozenset[str]) -> tuple[str, ...]:
+    """Return the names of the lossless rules that can judge proposals which are `given`."""
+    return tuple(rule.name for rule in RULES.values() if rule.lossless and rule.needs <= given)
+
+
+def rule_named(name: str, values: Mapping[str, Any] | None = None) -> VerifyRule:
+    """Return the rule called `name`, with `values` bound to its parameters.
 
     Raises:
-        BadInput: if there is none.
+        BadInput: if there is none, or for an unknown parameter or a value out of range.
     """
     if name not in RULES:
         raise BadInput(
@@ -23,4 +31,4 @@ def rule_named(name: str) -> VerifyRule:
             code="unknown_rule",
             values={"name": name, "known": ", ".join(RULES)},
         )
-    return RULES[name]
+    return RULES[name].configured(values) if values else RULES[name]
