@@ -356,12 +356,7 @@ def test_building_the_pages_asks_nobody(lab: Lab) -> None:
 def test_every_compatible_rule_is_offered_and_a_lossy_one_says_so(lab: Lab) -> None:
     why_not = LocalText("It bends the law.", "它会改变分布。")
     rules = {
-        "lossy": replace(
-            RULES["token"],
-            name="lossy",
-            lossless=False,
-            why_not=LocalText("It bends the law.", "它会改变分布。"),
-        ),
+        "lossy": replace(RULES["token"], name="lossy", lossless=False, why_not=why_not),
         "trees": replace(RULES["token"], name="trees", needs=frozenset({"tree"})),
         **RULES,
     }
