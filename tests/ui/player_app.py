@@ -47,7 +47,7 @@ SUMMARY = [
 
 def load(trace: Trace, run: str, **more: object) -> str:
     """Return a load message."""
-    source = inspect.getsource(rejection._walk).splitlines()
+    source = inspect.getsource(rejection.walk).splitlines()
     message = {
         "op": "load",
         "trace": json.loads(trace.to_json()),

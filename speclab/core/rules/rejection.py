@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from speclab.core.errors import NumericalFault
 from speclab.core.laws import Law, residual
 from speclab.core.protocols import LocalText, Proposal, VerifyRule
@@ -47,32 +50,97 @@ def final_draw(
     return rng.draw(p), "correction" if tested else "bonus"
 
 
-def _at(law: Law, token: int) -> float:
+def at(law: Law, token: int) -> float:
+    """Return law[token]; 0 beyond its width."""
     return float(law[token]) if token < len(law) else 0.0
 
 
-def _walk(
-    rows: TargetRows, proposal: Proposal, rng: Randomness, position: int, use_draft_law: bool
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One drafted token about to be tested.
+
+    Attributes:
+        p: what is left of the target's law after the siblings refused before it [vocab].
+        q: the draft's law to judge by [vocab]; None: one-hot at the token.
+        token: the drafted token id.
+    """
+
+    p: Law
+    q: Law | None
+    token: int
+
+    @property
+    def target_prob(self) -> float:
+        """p of the token."""
+        return at(self.p, self.token)
+
+    @property
+    def draft_prob(self) -> float:
+        """q of the token."""
+        return 1.0 if self.q is None else at(self.q, self.token)
+
+
+def ratio(trial: Trial) -> float:
+    """Return the chance min(1, p/q)."""
+    return accept_probability(trial.target_prob, trial.draft_prob)
+
+
+def remainder(trial: Trial) -> Law:
+    """Return what is left of p after a refusal: norm(max(0, p - q)) [vocab]."""
+    return without(trial.p, trial.token) if trial.q is None else residual(trial.p, trial.q)
+
+
+Candidates = list[tuple[int, Law | None]]
+"""The children to test, in order, each with the q to judge it by."""
+
+
+def as_drafted(proposal: Proposal, children: list[int]) -> Candidates:
+    """Test every child in draft order by the law it was drawn from."""
+    return [(child, proposal.draft_probs[child]) for child in children]
+
+
+def as_one_hot(proposal: Proposal, children: list[int]) -> Candidates:
+    """Test every child in draft order as if it had been proposed with certainty."""
+    return [(child, None) for child in children]
+
+
+def walk(
+    rows: TargetRows,
+    proposal: Proposal,
+    rng: Randomness,
+    position: int,
+    *,
+    candidates: Callable[[Proposal, list[int]], Candidates] = as_drafted,
+    accept: Callable[[Trial], float] = ratio,
+    left: Callable[[Trial], Law] = remainder,
+    afresh: bool = False,
+    last: Callable[..., tuple[int, Outcome]] = final_draw,
 ) -> Verdict:
-    """Walk down the tree; at each node test the children in draft order."""
+    """Walk down the tree: one coin per child until one is accepted, else a draw and the end.
+
+    Args:
+        candidates: which children are tested, in which order, by which q.
+        accept: the chance that a child is accepted.
+        left: the law that takes p's place after a refusal.
+        afresh: test every sibling against the target's own law, not against what is left of it.
+        last: makes the round's last draw.
+    """
     tree = proposal.tree
     node, accepted, flips = PENDING, [], []
     while True:
         p = rows[node + 1]
-        children = tree.children(node)
-        for child in children:
-            token = tree.tokens[child]
-            q = proposal.draft_probs[child] if use_draft_law else None
-            target_prob, draft_prob = _at(p, token), 1.0 if q is None else _at(q, token)
-            accept_prob = accept_probability(target_prob, draft_prob)
-            rows.note(child, p, q)
+        children = candidates(proposal, tree.children(node))
+        for child, q in children:
+            trial = Trial(rows[node + 1] if afresh else p, q, tree.tokens[child])
+            accept_prob = accept(trial)
+            rows.note(child, trial.p, q)
             flip = rng.flip(accept_prob)
             flips.append(
                 CoinFlip(
                     node=child,
-                    token=token,
-                    target_prob=target_prob,
-                    draft_prob=draft_prob,
+                    token=trial.token,
+                    target_prob=trial.target_prob,
+                    draft_prob=trial.draft_prob,
                     accept_prob=accept_prob,
                     u=flip.u,
                     accepted=flip.accepted,
@@ -82,11 +150,9 @@ def _walk(
                 accepted.append(child)
                 node = child
                 break
-            p = without(p, token) if q is None else residual(p, q)
+            p = left(trial)
         else:
-            token, outcome = final_draw(
-                p, not tree.tokens, bool(children), rng, position + len(accepted)
-            )
+            token, outcome = last(p, not tree.tokens, bool(children), rng, position + len(accepted))
             return Verdict(
                 accepted=tuple(accepted), next_token=token, outcome=outcome, flips=tuple(flips)
             )
@@ -102,7 +168,7 @@ def verify_token(rows: TargetRows, proposal: Proposal, rng: Randomness, position
     **Source:** Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2;
     siblings: SpecInfer 2305.09781, algorithm 2.
     """
-    return _walk(rows, proposal, rng, position, use_draft_law=True)
+    return walk(rows, proposal, rng, position)
 
 
 def verify_one_hot(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
@@ -112,7 +178,7 @@ def verify_one_hot(rows: TargetRows, proposal: Proposal, rng: Randomness, positi
 
     **Source:** Leviathan et al. 2211.17192 with a one-hot q.
     """
-    return _walk(rows, proposal, rng, position, use_draft_law=False)
+    return walk(rows, proposal, rng, position, candidates=as_one_hot)
 
 
 TOKEN = VerifyRule(
