@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import DynamicCache, LlamaForCausalLM
 
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.laws import Row
 from speclab.core.trees import EMPTY_TREE, TokenTree
+from speclab.models.caches import TransformersCache
+from speclab.models.llama import PackedCache, PackedLlama, can_be_packed
 
 RECURRENT_LAYERS = ("linear", "mamba", "recurrent", "conv", "ssm", "rwkv")
 
@@ -89,6 +91,9 @@ def refuse_recurrent(config: Any, name: str) -> None:
             )
 
 
+_PACKING = threading.Lock()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerHandle:
     """A loaded causal LM.
@@ -110,6 +115,7 @@ class TransformerHandle:
     provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback"})
     max_context: int = field(init=False)
     num_parameters: int = field(init=False)
+    _packed: list[PackedLlama] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         refuse_recurrent(self.model.config, self.name)
@@ -134,11 +140,16 @@ class TransformerHandle:
         """Where the weights are."""
         return self.model.device
 
-    @property
-    def runs_layers(self) -> bool:
-        """Whether sessions may call the layers one by one (a plain Llama with SDPA attention)."""
-        config = self.model.config
-        return type(self.model) is LlamaForCausalLM and config._attn_implementation == "sdpa"
+    def new_cache(self) -> TransformersCache | PackedCache:
+        """Return an empty cache; a plain Llama is packed at its first request."""
+        packed = self._packed_llama()
+        return TransformersCache(self.model) if packed is None else PackedCache(packed)
+
+    def _packed_llama(self) -> PackedLlama | None:
+        with _PACKING:
+            if not self._packed and can_be_packed(self.model):
+                self._packed.append(PackedLlama(self.model))
+            return self._packed[0] if self._packed else None
 
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> TransformerSession:
         """Prefill all but the last prompt token.
@@ -161,14 +172,14 @@ class TransformerHandle:
         return TransformerSession(self, prompt, taps)
 
     def own_ids(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Return the model's own ids [1, n] of target token ids."""
+        """Return the model's own ids [n] of target token ids."""
         ids = np.asarray(tokens, dtype=np.int64)
         if self.vocab_map is not None:
             ids = self.vocab_map.to_own[ids]
         else:
             rows = self.model.get_input_embeddings().num_embeddings
             ids = np.where(ids < rows, ids, 0)
-        return torch.from_numpy(ids)[None].to(self.device)
+        return torch.from_numpy(ids).to(self.device)
 
     def target_logits(self, logits: torch.Tensor) -> NDArray:
         """Return rows [n, vocab_size] in target ids; -inf where the model has no such id."""
@@ -191,7 +202,7 @@ class TransformerHandle:
         """
         longest = max(len(sequence) for sequence in sequences)
         padded = [list(sequence) + [0] * (longest - len(sequence)) for sequence in sequences]
-        ids = torch.cat([self.own_ids(sequence) for sequence in padded])
+        ids = torch.stack([self.own_ids(sequence) for sequence in padded])
         logits = self.model(input_ids=ids, use_cache=False).logits
         out = []
         for sequence, k, rows in zip(sequences, keep, logits, strict=True):
@@ -256,17 +267,15 @@ class TransformerSession:
         self.num_forwards = 0
         self.prefill_features: dict[str, NDArray] = {}
         self._taps = tuple(taps)
-        self._cache = DynamicCache()
+        self._cache = handle.new_cache()
         self._cached = 0
         self._scored: TokenTree = EMPTY_TREE
         self._extra = 0
         if len(prompt) > 1:
-            output = self._forward(list(prompt[:-1]), None, None, keep=1)
-            self._cached = len(prompt) - 1
-            self.prefill_features = {
-                tap: to_numpy(values)
-                for tap, values in self._tapped(output, len(prompt) - 1).items()
-            }
+            count = len(prompt) - 1
+            _, features = self._forward(prompt[:-1], None, None, keep=count if taps else 1)
+            self._cached = count
+            self.prefill_features = {tap: to_numpy(values) for tap, values in features.items()}
 
     @property
     def length(self) -> int:
@@ -279,26 +288,14 @@ class TransformerSession:
         return self._cached
 
     def _forward(
-        self, ids: list[int], mask: torch.Tensor | None, positions: list[int] | None, keep: int
-    ) -> Any:
+        self,
+        ids: Sequence[int],
+        seen: NDArray[np.bool_] | None,
+        positions: list[int] | None,
+        keep: int,
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         self.num_forwards += 1
-        device = self.handle.device
-        return self.handle.model(
-            input_ids=self.handle.own_ids(ids),
-            attention_mask=mask,
-            position_ids=None if positions is None else torch.tensor([positions], device=device),
-            cache=self._cache,
-            use_cache=True,
-            logits_to_keep=keep,
-            output_hidden_states=bool(self._taps),
-        )
-
-    def _tapped(self, output: Any, keep: int) -> dict[str, torch.Tensor]:
-        states = output.hidden_states
-        return {
-            tap: states[int(tap.removeprefix("hidden[").rstrip("]"))][0, -keep:]
-            for tap in self._taps
-        }
+        return self._cache.forward(self.handle.own_ids(ids), seen, positions, keep, self._taps)
 
     @torch.inference_mode()
     def score(
@@ -315,54 +312,19 @@ class TransformerSession:
                 f"{deepest} tokens do not fit into the context of "
                 f"{self.handle.name} ({self.handle.max_context})."
             )
-        mask = positions = None
+        seen = positions = None
         if extra and not (tree.is_chain and not passengers.tokens):
-            mask, positions = self._tree_attention(len(lead), tree, passengers)
+            seen, positions = self._tree_attention(len(lead), tree, passengers)
         ids = [*lead, *tree.tokens, *passengers.tokens]
-        if self.handle.runs_layers and not self._taps:
-            logits, features = self._run_layers(ids, mask, positions, keep=1 + extra), {}
-        else:
-            output = self._forward(ids, mask, positions, keep=1 + extra)
-            logits, features = output.logits[0], self._tapped(output, 1 + extra)
+        logits, features = self._forward(ids, seen, positions, keep=1 + extra)
         self._scored, self._extra = tree, extra
         self._cached += len(lead)
         return TransformerScores(self.handle, logits, features, len(tree))
 
-    def _run_layers(
-        self, ids: list[int], mask: torch.Tensor | None, positions: list[int] | None, keep: int
-    ) -> torch.Tensor:
-        """Return logits [keep, own vocab] by calling a Llama's layers one by one.
-
-        The same modules as its forward; only the argument handling around them is left out, which
-        takes a third of a one-layer draft's step.
-        """
-        self.num_forwards += 1
-        model, start, width = self.handle.model, self._cached, len(ids)
-        base, device = model.model, self.handle.device
-        places = torch.tensor([positions or range(start, start + width)], device=device)
-        if mask is None and width > 1:
-            seen = torch.ones(width, start + width, dtype=torch.bool, device=device)
-            mask = seen.tril_(start)[None, None]
-        hidden = base.embed_tokens(self.handle.own_ids(ids))
-        rotary = base.rotary_emb(hidden, position_ids=places)
-        for layer in base.layers:
-            hidden = layer(
-                hidden,
-                attention_mask=mask,
-                position_embeddings=rotary,
-                position_ids=places,
-                cache=self._cache,
-                use_cache=True,
-            )
-        return model.lm_head(base.norm(hidden[0, -keep:]))
-
     def _tree_attention(
         self, num_lead: int, tree: TokenTree, passengers: TokenTree
-    ) -> tuple[torch.Tensor, list[int]]:
-        """Return the additive mask [1, 1, lead+n+m, cached+lead+n+m] and the positions.
-
-        Additive, since eager attention would add a boolean mask as 0 and 1 without a word.
-        """
+    ) -> tuple[NDArray[np.bool_], list[int]]:
+        """Return which tokens each new one sees [lead+n+m, cached+lead+n+m] and the positions."""
         n, m = len(tree), len(passengers)
         width, start = num_lead + n + m, self._cached
         mask = np.zeros((width, start + width), dtype=bool)
@@ -377,33 +339,23 @@ class TransformerSession:
         positions = [start + i for i in range(num_lead)]
         positions += [last + depth for depth in tree.position_offsets]
         positions += [last + depth for depth in passengers.position_offsets]
-        hidden = torch.from_numpy(~mask)[None, None].to(self.handle.device)
-        dtype = self.handle.model.dtype
-        additive = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
-        return additive.masked_fill_(hidden, torch.finfo(dtype).min), positions
+        return mask, positions
 
+    @torch.inference_mode()
     def commit(self, path: Sequence[int], next_token: int) -> None:
         """Keep the nodes of `path` in the cache and append `next_token`."""
         kept = [self._scored.tokens[node] for node in path]
         if list(path) == list(range(len(path))):
             self._crop(self._extra - len(path))
         else:
-            self._gather(path)
+            self._cache.gather(self._cached, path)
         self._cached += len(path)
         self._extra, self._scored = 0, EMPTY_TREE
         self.tokens += [*kept, next_token]
 
-    def _gather(self, path: Sequence[int]) -> None:
-        base = self._cached
-        index = torch.tensor([*range(base), *(base + node for node in path)])
-        for layer in self._cache.layers:
-            place = index.to(layer.keys.device)
-            layer.keys = layer.keys.index_select(-2, place)
-            layer.values = layer.values.index_select(-2, place)
-
     def _crop(self, count: int) -> None:
         if count > 0:
-            self._cache.crop(-count)
+            self._cache.crop(count)
 
     def _drop_uncommitted(self) -> None:
         self._crop(self._extra)
@@ -434,9 +386,9 @@ class TransformerSession:
 
     def cache_rows(self) -> int:
         """Rows really held by the cache: for state checks."""
-        return self._cache.get_seq_length()
+        return self._cache.length
 
     def close(self) -> None:
         """Release the cache."""
-        self._cache = DynamicCache()
+        self._cache = self.handle.new_cache()
         self._cached = 0
