@@ -132,7 +132,7 @@ def penalise(logits: NDArray, sampling: Sampling, counts: Mapping[int, int]) -> 
     return x
 
 
-def _most_likely(law: Law, count: int) -> NDArray[np.int64]:
+def most_likely(law: Law, count: int) -> NDArray[np.int64]:
     """Return the `count` most likely ids, most likely first; ties go to the lower id."""
     ids = np.arange(len(law))
     if count < len(law):
@@ -143,7 +143,7 @@ def _most_likely(law: Law, count: int) -> NDArray[np.int64]:
 
 def _filter(law: Law, sampling: Sampling) -> Law:
     """Apply top-k, top-p and min-p, in this order, to a law [vocab]; renormalise."""
-    order = _most_likely(law, sampling.top_k or len(law))
+    order = most_likely(law, sampling.top_k or len(law))
     mass = law[order]
     if sampling.top_p < 1.0:
         cumulative = mass.cumsum() / mass.sum()

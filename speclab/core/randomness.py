@@ -1,23 +1,31 @@
 """All randomness of the package: two verbs, `flip` a coin and `draw` a token.
 
-Each verb consumes exactly one uniform number. Draws use the inverse CDF in float64; a coin is
-accepted iff `u < prob`, strictly, so that u = 0 never accepts an impossible token.
+Each verb consumes exactly one uniform number. Draws use the inverse CDF in float64, or a race whose
+noise per token that uniform seeds; a coin is accepted iff `u < prob`, strictly, so that u = 0 never
+accepts an impossible token.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput, NumericalFault
+from speclab.core.races import conditional_winners, race_winner
 
 Place = tuple[str, int]
 """(stream, absolute position): a uniform that is a function of the seed and this place only."""
+
+Noise = Literal["inverse", "gumbel"]
+"""How a uniform becomes a token: by inverse CDF, or by a race of the tokens (Gumbel-max)."""
+
+MAX_LAWS_AT_A_PLACE = 4
+"""Different laws that may be drawn from at one place when every outcome is enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +42,14 @@ class Randomness(Protocol):
     def flip(self, prob: float, at: Place | None = None) -> Flip:
         """Accept with probability `prob`; one uniform."""
 
-    def draw(self, probs: NDArray[np.float64], at: Place | None = None) -> int:
-        """Draw a token id from `probs` [vocab]; one uniform."""
+    def draw(
+        self, probs: NDArray[np.float64], at: Place | None = None, noise: Noise = "inverse"
+    ) -> int:
+        """Draw a token id from `probs` [vocab]; one uniform.
+
+        Draws from two laws at one place share their noise: by inverse CDF they are the two laws'
+        quantiles of one uniform, by "gumbel" the winners of one race.
+        """
 
 
 def invert_cdf(probs: NDArray[np.float64], u: float) -> int:
@@ -62,6 +76,10 @@ def invert_cdf(probs: NDArray[np.float64], u: float) -> int:
     if token >= len(probs):
         token = int(np.flatnonzero(probs)[-1])
     return token
+
+
+def _drawn(probs: NDArray[np.float64], u: float, noise: Noise) -> int:
+    return race_winner(probs, u) if noise == "gumbel" else invert_cdf(probs, u)
 
 
 def uniform_at(seed: int, place: Place) -> float:
@@ -105,9 +123,11 @@ class Seeded:
         u = self._uniform(at)
         return Flip(u < prob, u)
 
-    def draw(self, probs: NDArray[np.float64], at: Place | None = None) -> int:
-        """Draw by inverse CDF."""
-        return invert_cdf(probs, self._uniform(at))
+    def draw(
+        self, probs: NDArray[np.float64], at: Place | None = None, noise: Noise = "inverse"
+    ) -> int:
+        """Draw by inverse CDF, or by a race whose noise the uniform seeds."""
+        return _drawn(probs, self._uniform(at), noise)
 
 
 class Unplaced:
@@ -124,9 +144,11 @@ class Unplaced:
         """Flip with the next sequential uniform."""
         return self._rng.flip(prob)
 
-    def draw(self, probs: NDArray[np.float64], at: Place | None = None) -> int:
+    def draw(
+        self, probs: NDArray[np.float64], at: Place | None = None, noise: Noise = "inverse"
+    ) -> int:
         """Draw with the next sequential uniform."""
-        return self._rng.draw(probs)
+        return self._rng.draw(probs, noise=noise)
 
 
 class Scripted:
@@ -151,9 +173,11 @@ class Scripted:
         u = self._uniform()
         return Flip(u < prob, u)
 
-    def draw(self, probs: NDArray[np.float64], at: Place | None = None) -> int:
-        """Draw by inverse CDF at the next scripted uniform."""
-        return invert_cdf(probs, self._uniform())
+    def draw(
+        self, probs: NDArray[np.float64], at: Place | None = None, noise: Noise = "inverse"
+    ) -> int:
+        """Draw with the next scripted uniform."""
+        return _drawn(probs, self._uniform(), noise)
 
 
 @dataclass(slots=True)
@@ -172,7 +196,7 @@ class Exhaustive:
     path: list[int] = field(default_factory=list)
     arity: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
-    _placed: dict[Place, tuple[bytes, int]] = field(default_factory=dict)
+    _placed: dict[tuple[Place, Noise], dict[bytes, int]] = field(default_factory=dict)
 
     @property
     def weight(self) -> float:
@@ -195,21 +219,43 @@ class Exhaustive:
         options = [option for option in options if option[1] > 0.0]
         return Flip(options[self._choose([weight for _, weight in options])][0], None)
 
-    def draw(self, probs: NDArray[np.float64], at: Place | None = None) -> int:
-        """Branch on every token of positive probability; a place drawn twice is drawn once."""
-        if at is not None and at in self._placed:
-            law, token = self._placed[at]
-            if law != probs.tobytes():
-                raise BadInput(
-                    f"Noise shared between different laws at {at} cannot be enumerated.",
-                )
-            return token
-        tokens = np.flatnonzero(probs)
-        weights = probs[tokens] / probs[tokens].sum()
-        token = int(tokens[self._choose([float(weight) for weight in weights])])
-        if at is not None:
-            self._placed[at] = (probs.tobytes(), token)
+    def draw(
+        self, probs: NDArray[np.float64], at: Place | None = None, noise: Noise = "inverse"
+    ) -> int:
+        """Branch on every token of positive probability.
+
+        Where a place was drawn from before, only on outcomes that its noise still allows.
+
+        Raises:
+            BadInput: for more than `MAX_LAWS_AT_A_PLACE` different laws at one place.
+        """
+        law = np.ascontiguousarray(probs, dtype=np.float64).tobytes()
+        earlier = self._placed.setdefault((at, noise), {}) if at is not None else {}
+        if law in earlier:
+            return earlier[law]
+        if len(earlier) >= MAX_LAWS_AT_A_PLACE:
+            raise BadInput(
+                f"Noise shared between more than {MAX_LAWS_AT_A_PLACE} different laws at {at} "
+                "cannot be enumerated.",
+                "Draft fewer tokens.",
+                code="shared_laws",
+                values={"count": MAX_LAWS_AT_A_PLACE},
+            )
+        tokens, weights = _outcomes(probs, law, earlier, noise)
+        token = tokens[self._choose(weights)]
+        earlier[law] = token
         return token
+
+    def unspent(self, position: int) -> Hashable:
+        """Return what is known of the noise at `position` and beyond: empty if nothing was drawn.
+
+        Two runs of equal text go on alike only if this agrees as well.
+        """
+        return tuple(
+            (place, noise, tuple(drawn.items()))
+            for (place, noise), drawn in sorted(self._placed.items(), key=lambda item: item[0])
+            if place[1] >= position
+        )
 
     def next_path(self, keep: int = 0) -> list[int] | None:
         """Return the path of the next leaf below the first `keep` choices, None after the last."""
@@ -220,3 +266,34 @@ class Exhaustive:
             return None
         path[-1] += 1
         return path
+
+
+def _outcomes(
+    probs: NDArray[np.float64], law: bytes, earlier: Mapping[bytes, int], noise: Noise
+) -> tuple[list[int], list[float]]:
+    """Return the tokens a draw can give after `earlier` draws from the same noise, and weights."""
+    if earlier and noise == "gumbel":
+        weights = conditional_winners(tuple(earlier), tuple(earlier.values()), law)
+    elif earlier:
+        weights = _overlaps(probs, earlier)
+    else:
+        weights = probs / probs.sum()
+    tokens = np.flatnonzero(weights > 0.0)
+    return tokens.tolist(), weights[tokens].tolist()
+
+
+def _overlaps(probs: NDArray[np.float64], earlier: Mapping[bytes, int]) -> NDArray[np.float64]:
+    """Return P(token [vocab] | the uniform gave the `earlier` draws): intervals intersected."""
+    low, high = 0.0, 1.0
+    for law, token in earlier.items():
+        edges = _edges(np.frombuffer(law))
+        low, high = max(low, edges[token]), min(high, edges[token + 1])
+    edges = _edges(probs)
+    shared = np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1])
+    return np.maximum(shared, 0.0) / (high - low)
+
+
+def _edges(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cumulative law [vocab + 1], from 0 to 1."""
+    edges = np.concatenate([[0.0], probs.cumsum()])
+    return edges / edges[-1]

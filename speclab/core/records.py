@@ -32,6 +32,8 @@ class CoinFlip:
         drawn_token: the target's own draw, for rules that compare draws.
         accepted: the coin's own verdict.
         overruled: the rule kept the token although its coin failed, or dropped it although it won.
+        carried: the joint ratio of the path before this token (block verification), which scales
+            the target: the residual here is norm(max(0, carried p - q)); 1 for all other rules.
     """
 
     node: int
@@ -43,6 +45,7 @@ class CoinFlip:
     drawn_token: int | None = None
     accepted: bool
     overruled: bool = False
+    carried: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from speclab.core.errors import BadInput
 from speclab.core.protocols import Method
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
+from speclab.methods.draft_tree import DraftTree
 from speclab.methods.prompt_lookup import PromptLookup
 
 METHODS: dict[str, type[Method]] = {
-    method.card.name: method for method in (Autoregressive, DraftModel, PromptLookup)
+    method.card.name: method for method in (Autoregressive, DraftModel, PromptLookup, DraftTree)
 }
 
 

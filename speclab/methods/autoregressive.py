@@ -49,7 +49,7 @@ class Autoregressive:
         ),
         paper="Baseline; Chen et al. 2023, section 1",
         paper_url="https://arxiv.org/abs/2302.01318",
-        provides=frozenset({"chain", "deterministic"}),
+        provides=frozenset({"chain", "deterministic", "independent_noise", "shared_noise"}),
         colour_token="method-0",
     )
     taps: ClassVar[tuple[str, ...]] = ()

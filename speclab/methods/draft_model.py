@@ -35,6 +35,7 @@ class DraftModelRun:
         sampling: how the draft's logits become q.
         gamma: most tokens per round.
         min_confidence: stop after a token whose q is below it (the token is kept).
+        shared_noise: draw with the Gumbel noise that the target's own draw spends there.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class DraftModelRun:
         sampling: Sampling,
         gamma: int,
         min_confidence: float,
+        shared_noise: bool = False,
     ) -> None:
         self._sampling, self._gamma, self._eos = sampling, gamma, kit.eos_ids
-        self._min_confidence = min_confidence
+        self._min_confidence, self._shared_noise = min_confidence, shared_noise
         self._greedy_row = sampling.greedy and not sampling.penalised
         self._prompt_length = len(kit.prompt)
         self._max_context = draft.max_context
@@ -75,7 +77,7 @@ class DraftModelRun:
                 token, law = row.top(), None
             else:
                 law = row.law(self._sampling, self._counts(tokens, room))
-                token = int(law.argmax()) if self._sampling.greedy else rng.draw(law)
+                token = self._choose(law, room.position + len(tokens), rng)
             tokens.append(token)
             laws.append(None if self._sampling.greedy else law)
             raw.append(row.raw)
@@ -91,6 +93,13 @@ class DraftModelRun:
             num_draft_forwards=len(tokens),
             evidence=early,
         )
+
+    def _choose(self, law: Law, position: int, rng: Randomness) -> int:
+        if self._sampling.greedy:
+            return int(law.argmax())
+        if self._shared_noise:
+            return rng.draw(law, at=("target", position), noise="gumbel")
+        return rng.draw(law)
 
     def _counts(self, drafted: list[int], room: Room) -> Counter[int] | None:
         if not self._sampling.penalised:
@@ -139,11 +148,13 @@ class DraftModel:
         num_speculative_tokens: gamma.
         draft_temperature: the draft's own temperature; None: the target's; 0: greedy draft.
         min_confidence: stop drafting after a token with q below this; 0: never.
+        shared_noise: draw with the noise of the target's own draws, for rules that couple the two.
     """
 
     num_speculative_tokens: int = 4
     draft_temperature: float | None = None
     min_confidence: float = 0.0
+    shared_noise: bool = False
 
     card: ClassVar[MethodCard] = MethodCard(
         name="draft-model",
@@ -155,7 +166,9 @@ class DraftModel:
         paper="Leviathan, Kalman, Matias 2023; Chen et al. 2023",
         paper_url="https://arxiv.org/abs/2211.17192",
         needs=frozenset({"draft_model"}),
-        provides=frozenset({"chain", "sampled", "deterministic"}),
+        provides=frozenset(
+            {"chain", "sampled", "deterministic", "independent_noise", "shared_noise"}
+        ),
         params=(
             Param(
                 name="num_speculative_tokens",
@@ -195,15 +208,30 @@ class DraftModel:
                     "若某词元的 q 低于此值，则保留它并停止起草（因此分布仍然精确）。",
                 ),
             ),
+            Param(
+                name="shared_noise",
+                symbol="",
+                kind="bool",
+                default=False,
+                help=LocalText(
+                    "Draw with the Gumbel noise of the target's own draw at each position, so that "
+                    "both often pick the same token; needs a rule that emits the target's draw.",
+                    "用目标模型在该位置的同一份 Gumbel 噪声采样，使两者常常选中同一个词元；"
+                    "需要输出目标自身采样结果的规则。",
+                ),
+            ),
         ),
         colour_token="method-1",
     )
     taps: ClassVar[tuple[str, ...]] = ()
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
-        """A draft at temperature 0 proposes its argmax; else every token is drawn."""
+        """A draft at temperature 0 proposes its argmax and spends no noise; else it draws."""
         greedy = self.draft_sampling(sampling).greedy
-        return frozenset({"chain", "deterministic" if greedy else "sampled"})
+        given = {"chain", "deterministic" if greedy else "sampled"}
+        if self.shared_noise:
+            given |= {"shared_noise", "independent_noise"} if greedy else {"shared_noise"}
+        return frozenset(given)
 
     def draft_sampling(self, sampling: Sampling) -> Sampling:
         """Return the request's sampling at the draft's own temperature."""
@@ -229,4 +257,5 @@ class DraftModel:
             self.draft_sampling(kit.sampling),
             self.num_speculative_tokens,
             self.min_confidence,
+            self.shared_noise,
         )

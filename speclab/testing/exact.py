@@ -35,26 +35,38 @@ class _State:
     path: tuple[int, ...]
 
 
-def _run_rounds(decoding: Decoding, rounds: int) -> tuple[Round | None, Hashable | None]:
-    """Run `rounds` rounds; return the last one and the method's state key after it."""
+def _run_rounds(
+    decoding: Decoding, rng: Exhaustive, rounds: int
+) -> tuple[Round | None, Hashable | None]:
+    """Run `rounds` rounds; return the last one and the method's state key after it.
+
+    The key is None where the method says so, and then the branch is never merged; else it holds the
+    noise already spent beyond the text, which the future depends on as well.
+    """
+    prompt_length = decoding.session.length
     iterator = iter(decoding)
     last = None
     for _ in range(rounds):
         last = next(iterator, None)
     key = decoding.run.state_key()
     iterator.close()  # type: ignore[attr-defined]
+    if key is not None:
+        key = (key, rng.unspent(prompt_length + len(decoding.emitted)))
     return last, key
 
 
-def exact_law(start: Callable[[Randomness], Decoding], *, max_leaves: int = 200_000) -> ExactLaw:
+def exact_law(
+    start: Callable[[Randomness], Decoding], *, max_leaves: int = 200_000, merge: bool = True
+) -> ExactLaw:
     """Return the law of the emitted sequence of `start(rng)`, over every outcome of every coin.
 
-    The loop runs unmodified. Branches merge at round boundaries where the emitted tokens and the
-    method's `state_key()` agree; a None key is never merged.
+    The loop runs unmodified. Branches merge at round boundaries where the emitted tokens, the
+    method's `state_key()` and the noise spent beyond the text agree; a None key is never merged.
 
     Args:
         start: builds a fresh run that is random only through `rng`.
         max_leaves: refuse beyond this many branches.
+        merge: False keeps every branch apart to the end: slow, and equal.
 
     Raises:
         TooManyBranches: with the count reached; nothing is ever shortened silently.
@@ -72,12 +84,14 @@ def exact_law(start: Callable[[Randomness], Decoding], *, max_leaves: int = 200_
                 leaves += 1
                 if leaves > max_leaves:
                     raise TooManyBranches(
-                        f"More than {max_leaves} branches after {rounds} rounds.",
+                        f"Stopped at branch {leaves} in round {rounds}: the limit is {max_leaves}.",
                         "Use a smaller vocabulary, draft or number of tokens.",
+                        code="too_many_branches",
+                        values={"count": leaves, "limit": max_leaves, "rounds": rounds},
                     )
                 rng = Exhaustive(path=path)
                 decoding = start(rng)
-                last, key = _run_rounds(decoding, rounds)
+                last, key = _run_rounds(decoding, rng, rounds)
                 weight = state.weight
                 for choice in rng.weights[len(state.path) :]:
                     weight *= choice
@@ -85,7 +99,8 @@ def exact_law(start: Callable[[Randomness], Decoding], *, max_leaves: int = 200_
                 if last is None or last.stop_reason is not None:
                     law[emitted] = law.get(emitted, 0.0) + weight
                 else:
-                    merge_key = (emitted, key) if key is not None else ("unmerged", next(unique))
+                    alike = merge and key is not None
+                    merge_key = (emitted, key) if alike else ("unmerged", next(unique))
                     earlier = following.get(merge_key)
                     total = weight + (earlier.weight if earlier else 0.0)
                     kept = earlier.path if earlier else tuple(rng.path[: len(rng.arity)])

@@ -35,6 +35,22 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "规则 {rule} 需要 {unmet} 类型的草稿，而方法 {method} 不提供。",
         "请换一条规则。",
     ),
+    "tree_needs_draft": (
+        "方法 draft-tree 需要草稿模型，而这一对模型没有。",
+        "请换一对模型，或改用 prompt-lookup 这类方法。",
+    ),
+    "draft_no_tree": (
+        "草稿模型 {draft} 无法对一棵树做注意力计算。",
+        "请改用 draft-model，或换一对模型。",
+    ),
+    "too_many_branches": (
+        "数到第 {count} 个分支时停止：超过了 {limit} 个的上限（第 {rounds} 轮）。",
+        "请减小词表、草稿或词元数。",
+    ),
+    "shared_laws": (
+        "同一位置的噪声被 {count} 个以上不同的分布共用，无法逐一枚举。",
+        "请减少草稿词元数。",
+    ),
     "needs_draft": (
         "方法 draft-model 需要草稿模型，而这一对模型没有。",
         "请换一对模型，或改用 prompt-lookup 这类方法。",

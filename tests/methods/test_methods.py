@@ -38,7 +38,8 @@ def test_cards_say_everything_in_two_languages(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_the_ends_of_every_slider_work(name: str) -> None:
     for param in METHODS[name].card.params:
-        for value in (param.low, param.high):
+        ends = {"bool": (False, True), "choice": param.options}
+        for value in ends.get(param.kind, (param.low, param.high)):
             params: dict[str, Any] = {param.name: value}
             if param.name == "min_ngram":
                 params["max_ngram"] = value

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,11 +303,26 @@ class TargetRollsBackTooFar(TransformerSession):
         self._cache.crop(-1)
 
 
+class Beside:
+    """A cache that gathers the rows beside the path."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def gather(self, base: int, path: Sequence[int]) -> None:
+        """Keep the row before each node of the path."""
+        self._cache.gather(base, [max(0, node - 1) for node in path])
+
+
 class TargetGathersTheWrongBranch(TransformerSession):
     """Keeps the rows beside the accepted path."""
 
-    def _gather(self, path) -> None:
-        super()._gather([max(0, node - 1) for node in path])
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._cache = Beside(self._cache)
 
 
 @pytest.mark.parametrize(

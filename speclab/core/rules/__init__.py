@@ -7,10 +7,32 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.protocols import VerifyRule
+from speclab.core.rules.block import BLOCK
+from speclab.core.rules.broken_trees import BROKEN
+from speclab.core.rules.coupled import COUPLED
+from speclab.core.rules.k_seq import K_SEQ
+from speclab.core.rules.lossy import LOSSY
 from speclab.core.rules.matching import MATCH
 from speclab.core.rules.rejection import ONE_HOT, TOKEN
+from speclab.core.rules.siblings import (
+    SIBLINGS_IID,
+    SIBLINGS_TOP_K,
+    SIBLINGS_WITHOUT_REPLACEMENT,
+)
 
-RULES: dict[str, VerifyRule] = {rule.name: rule for rule in (TOKEN, ONE_HOT, MATCH)}
+LOSSLESS: tuple[VerifyRule, ...] = (
+    TOKEN,
+    ONE_HOT,
+    MATCH,
+    BLOCK,
+    SIBLINGS_IID,
+    SIBLINGS_WITHOUT_REPLACEMENT,
+    SIBLINGS_TOP_K,
+    K_SEQ,
+    COUPLED,
+)
+
+RULES: dict[str, VerifyRule] = {rule.name: rule for rule in (*LOSSLESS, *LOSSY, *BROKEN)}
 
 
 def lossless_rules(given: frozenset[str]) -> tuple[str, ...]:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from speclab.core.laws import Law
 from speclab.core.protocols import LocalText, Proposal, VerifyRule
-from speclab.core.randomness import Randomness
+from speclab.core.randomness import Noise, Randomness
 from speclab.core.records import CoinFlip, Verdict
 from speclab.core.rows import TargetRows
 from speclab.core.trees import PENDING
 
 
-def verify_match(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
-    """Draw y from p; follow the child that carries y, else emit y itself and stop.
-
-    The draw uses the noise of its position, so the text equals plain decoding with the same seed.
-    Example: p = (.5, .5) and a draft that guesses token 0 with probability .9: accepted with
-    probability .5, and the law stays (.5, .5).
-
-    **Source:** used by prompt lookup in Transformers and by DFlash (2602.06036); exact because
-    the mismatching draw itself is emitted.
-    """
+def draw_and_compare(
+    rows: TargetRows,
+    proposal: Proposal,
+    rng: Randomness,
+    position: int,
+    *,
+    noise: Noise = "inverse",
+    mismatch: Callable[[Law, int], int] = lambda p, drawn: drawn,
+) -> Verdict:
+    """Draw y from p and follow the child that carries it; else emit `mismatch(p, y)` and stop."""
     tree = proposal.tree
     node, accepted, flips = PENDING, [], []
     while True:
         p = rows[node + 1]
-        drawn = rng.draw(p, at=("target", position + len(accepted)))
+        drawn = rng.draw(p, at=("target", position + len(accepted)), noise=noise)
         children = tree.children(node)
         hit = None
         for child in children:
@@ -45,12 +48,26 @@ def verify_match(rows: TargetRows, proposal: Proposal, rng: Randomness, position
                 hit = child
                 break
         if hit is None:
+            emitted = mismatch(p, drawn) if children else drawn
             outcome = "plain" if not tree.tokens else "correction" if children else "bonus"
             return Verdict(
-                accepted=tuple(accepted), next_token=drawn, outcome=outcome, flips=tuple(flips)
+                accepted=tuple(accepted), next_token=emitted, outcome=outcome, flips=tuple(flips)
             )
         accepted.append(hit)
         node = hit
+
+
+def verify_match(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
+    """Draw y from p; follow the child that carries y, else emit y itself and stop.
+
+    The draw uses the noise of its position, so the text equals plain decoding with the same seed.
+    Example: p = (.5, .5) and a draft that guesses token 0 with probability .9: accepted with
+    probability .5, and the law stays (.5, .5).
+
+    **Source:** used by prompt lookup in Transformers and by DFlash (2602.06036); exact because
+    the mismatching draw itself is emitted.
+    """
+    return draw_and_compare(rows, proposal, rng, position)
 
 
 MATCH = VerifyRule(

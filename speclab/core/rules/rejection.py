@@ -63,11 +63,13 @@ class Trial:
         p: what is left of the target's law after the siblings refused before it [vocab].
         q: the draft's law to judge by [vocab]; None: one-hot at the token.
         token: the drafted token id.
+        row: index of the target's row at this place.
     """
 
     p: Law
     q: Law | None
     token: int
+    row: int = 0
 
     @property
     def target_prob(self) -> float:
@@ -88,6 +90,11 @@ def ratio(trial: Trial) -> float:
 def remainder(trial: Trial) -> Law:
     """Return what is left of p after a refusal: norm(max(0, p - q)) [vocab]."""
     return without(trial.p, trial.token) if trial.q is None else residual(trial.p, trial.q)
+
+
+def target_again(trial: Trial) -> Law:
+    """Return p as it was: after a refusal the token comes from p itself."""
+    return trial.p
 
 
 Candidates = list[tuple[int, Law | None]]
@@ -113,7 +120,7 @@ def walk(
     candidates: Callable[[Proposal, list[int]], Candidates] = as_drafted,
     accept: Callable[[Trial], float] = ratio,
     left: Callable[[Trial], Law] = remainder,
-    afresh: bool = False,
+    look_at: Callable[[int], Law] | None = None,
     last: Callable[..., tuple[int, Outcome]] = final_draw,
 ) -> Verdict:
     """Walk down the tree: one coin per child until one is accepted, else a draw and the end.
@@ -122,7 +129,8 @@ def walk(
         candidates: which children are tested, in which order, by which q.
         accept: the chance that a child is accepted.
         left: the law that takes p's place after a refusal.
-        afresh: test every sibling against the target's own law, not against what is left of it.
+        look_at: the law by row index that every sibling is tested against; None: what is left of
+            the target's after the siblings before it.
         last: makes the round's last draw.
     """
     tree = proposal.tree
@@ -131,9 +139,10 @@ def walk(
         p = rows[node + 1]
         children = candidates(proposal, tree.children(node))
         for child, q in children:
-            trial = Trial(rows[node + 1] if afresh else p, q, tree.tokens[child])
+            seen = look_at(node + 1) if look_at else p
+            trial = Trial(seen, q, tree.tokens[child], node + 1)
             accept_prob = accept(trial)
-            rows.note(child, trial.p, q)
+            rows.note(child, seen, q)
             flip = rng.flip(accept_prob)
             flips.append(
                 CoinFlip(
@@ -189,6 +198,7 @@ TOKEN = VerifyRule(
         "以概率 min(1, p/q) 接受；拒绝后从残差分布采样。",
     ),
     lossless=True,
+    needs=frozenset({"independent_noise"}),
     source="Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2",
     verify=verify_token,
 )
@@ -201,6 +211,7 @@ ONE_HOT = VerifyRule(
         "不看草稿概率，以概率 p(x) 接受；否则去掉 x 并重新归一化。",
     ),
     lossless=True,
+    needs=frozenset({"independent_noise"}),
     source="Leviathan et al. 2211.17192 with a one-hot q",
     verify=verify_one_hot,
 )
