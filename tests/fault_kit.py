@@ -19,10 +19,11 @@ from speclab.core.protocols import (
     Proposal,
     Room,
     VerifyRule,
+    completed,
 )
 from speclab.core.randomness import Exhaustive, Randomness, Seeded
 from speclab.core.records import Round
-from speclab.core.rules import RULES
+from speclab.core.rules import RULES, lossless_rules
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding, Limits
 from speclab.methods.autoregressive import Autoregressive
@@ -32,6 +33,11 @@ from speclab.models.toy import ToyModel
 GREEDY = Sampling(temperature=0.0)
 NO_LIMIT = 1_000_000
 TEXT = LocalText("test", "测试")
+
+
+def rules_for(*given: str) -> list[str]:
+    """Name the lossless rules that can judge proposals which are `given`; nothing: any proposal."""
+    return list(lossless_rules(completed(frozenset(given))))
 
 
 @dataclass(frozen=True, slots=True)

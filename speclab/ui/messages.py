@@ -60,6 +60,7 @@ def rule_source(verify: Callable[..., Any]) -> list[str]:
 
     A function that only calls another one of its module is followed to that one.
     """
+    verify = getattr(verify, "func", verify)
     lines = textwrap.dedent(inspect.getsource(verify)).splitlines()
     function = ast.parse("\n".join(lines)).body[0]
     assert isinstance(function, ast.FunctionDef)

@@ -25,6 +25,15 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "no_chat_template": ("这个模型没有对话模板。", "请把提示格式改为原始文本。"),
     "unknown_method": ("没有名为 {name} 的方法。", "可用的方法：{known}。"),
     "unknown_parameter": ("方法 {method} 没有参数 {name}。", ""),
+    "not_a_law": (
+        "{name} 不是概率分布：各项必须不小于 0，且总和为 1。",
+        "请调整各柱，使总和为 1。",
+    ),
+    "unequal_laws": (
+        "p 有 {p} 项，而 q 有 {q} 项。",
+        "请让两者对应相同的词元。",
+    ),
+    "candidate_count": ("候选数需要是不小于 1 的整数，而不是 {value}。", ""),
     "unknown_rule": ("没有名为 {name} 的规则。", "可用的规则：{known}。"),
     "unknown_pair": ("没有名为 {name} 的模型对。", "可用的模型对：{known}。"),
     "method_needs": (
@@ -117,6 +126,51 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "请用当前版本重新导出。",
     ),
     "trace_too_deep": ("这个文件嵌套得太深，不可能是记录。", ""),
+    # statistics
+    "law_one_token": ("{name} 只有 {size} 个词元；检验至少需要两个。", "请增加词元。"),
+    "law_not_number": (
+        "{name} 在词元 {token} 处不是数值。",
+        "请给每个词元一个 0 到 1 之间的概率。",
+    ),
+    "law_negative": (
+        "{name} 在词元 {token} 处是 {value}：概率不能为负。",
+        "请给每个词元一个 0 到 1 之间的概率。",
+    ),
+    "law_sum": ("{name} 的概率之和是 {total}，而不是 1。", "请把每个概率除以它们的和。"),
+    "law_lengths": ("p 有 {target} 个词元，q 有 {draft} 个。", "两者必须使用同一个词表。"),
+    "law_equal": (
+        "p 与 q 是同一个分布：没有目标更偏爱的词元。",
+        "请换一个草稿分布，或改用卡方检验。",
+    ),
+    "no_samples": ("样本数是 {samples}；检验至少需要一个样本。", "请先抽样。"),
+    "counts_invalid": (
+        "计数必须是 {size} 个非负整数，每个词元一个。",
+        "请数出每个词元出现的次数。",
+    ),
+    "counts_total": (
+        "计数之和是 {total}，而这个检验是为 {samples} 个样本准备的。",
+        "请按实际样本数建立检验。",
+    ),
+    "outside_vocabulary": (
+        "观察到词元 {token}，但词表只有 {size} 个词元（0 到 {last}）。",
+        "请给出整个词表上的分布。",
+    ),
+    "one_cell": (
+        "{samples} 个样本合并后只剩一格：没有可以比较的。",
+        "请增加样本，允许更小或更多的格子，或换一个不那么集中的分布。",
+    ),
+    "bias_range": ("偏差是总变差，应大于 0 且不超过 1，而不是 {bias}。", ""),
+    "power_cells": (
+        "检验功效至少需要两个格子，而不是 {cells} 个。",
+        "请增加样本，或允许更小的格子。",
+    ),
+    "level_range": ("区间的置信水平在 0 与 1 之间，而不是 {level}。", ""),
+    "test_level": ("检验的显著性水平在 0 与 1 之间，而不是 {level}。", ""),
+    "control_differs": (
+        "对照是 {control_samples} 个样本上的 {control}，而检验是 {samples} 个样本上的 {test}。",
+        "请在同样多的对照样本上做同一个检验。",
+    ),
+    "no_prefix": ("在 {samples} 个序列中，没有哪个前缀的期望次数足以检验。", "请抽取更多序列。"),
 }
 """code -> (what happened, what to try)."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from fault_kit import GREEDY, Offers, begin, draft_model, offers, run, scripted_model
+from fault_kit import GREEDY, Offers, begin, draft_model, offers, rules_for, run, scripted_model
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import overlap
 from speclab.core.protocols import Proposal, Room
 from speclab.core.randomness import Scripted, Seeded
-from speclab.core.rules import RULES, rule_named
+from speclab.core.rules import rule_named
 from speclab.core.trees import TokenTree
 from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import check_well_formed
@@ -20,7 +20,7 @@ TARGET, DRAFT = ToyModel.random(1, vocab_size=6), ToyModel.random(2, vocab_size=
 PROMPT = (0, 1, 2)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", rules_for())
 def test_rounds_chain_up_to_the_text(rule: str) -> None:
     text, rounds = run(TARGET, PROMPT, method=draft_model(3), drafts=[DRAFT], rule=rule, n=30)
     length = len(PROMPT)
@@ -80,7 +80,7 @@ def test_a_run_replays_from_its_own_tape() -> None:
     assert [r.verdict for r in replayed] == [r.verdict for r in rounds]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", rules_for())
 def test_slices_show_the_numbers_the_coins_used(rule: str) -> None:
     decoding = begin(
         TARGET,

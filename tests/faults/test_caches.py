@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fault_kit import GREEDY, Offers, begin, draft_model, offers, run
+from fault_kit import GREEDY, Offers, begin, draft_model, offers, rules_for, run
 from tiny_models import tiny, tiny_model
 
 from speclab.core.errors import BadInput, UnsupportedModel
@@ -229,7 +229,7 @@ def test_greedy_speculation_is_the_targets_own_text(gamma: int) -> None:
     """https://github.com/huggingface/transformers/issues/30042 : unrelated draft, any gamma."""
     for prompt in ((5,), PROMPT):
         want = greedy_by_hand(TARGET, prompt, 24)
-        for rule in RULES:
+        for rule in rules_for("chain", "deterministic"):
             decoding = begin(
                 TARGET,
                 prompt,

@@ -12,6 +12,7 @@ from fault_kit import (
     draft_model,
     offers,
     offers_continuation,
+    rules_for,
     run,
     scripted_model,
 )
@@ -20,7 +21,6 @@ from tiny_models import tiny
 from speclab.core.errors import BadInput
 from speclab.core.protocols import DraftKit, Room
 from speclab.core.randomness import Seeded
-from speclab.core.rules import RULES
 from speclab.engine.ending import TextStream
 from speclab.engine.loop import Limits
 from speclab.methods import METHODS, make_method
@@ -38,7 +38,7 @@ def says(script: tuple[int, ...], prompt: int = 2):
     return scripted_model(script, 10, prompt)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", rules_for("chain", "deterministic"))
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_eos_accepted_in_the_middle_of_a_block_ends_the_text(gamma: int, rule: str) -> None:
     """https://github.com/huggingface/transformers/issues/47912"""
@@ -198,7 +198,7 @@ def test_the_budget_is_met_to_the_token(gamma: int, n: int) -> None:
     )
     cases = ((perfect, [target]), (draft_model(gamma), [other]), (wrong, []))
     for method, drafts in cases:
-        for rule in RULES:
+        for rule in rules_for("chain", "deterministic"):
             text, rounds = run(
                 target, (0,), method=method, drafts=drafts, rule=rule, sampling=GREEDY, n=n
             )
@@ -234,7 +234,12 @@ def test_counters_do_not_count_what_was_cut() -> None:
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_the_context_window_ends_the_run(method: str, gamma: int) -> None:
     """https://github.com/turboderp-org/exllamav2/issues/274"""
-    params = {} if method == "autoregressive" else {"num_speculative_tokens": gamma}
+    lengths = [
+        param
+        for param in METHODS[method].card.params
+        if param.name in ("num_speculative_tokens", "depth")
+    ]
+    params = {param.name: min(gamma, int(param.high)) for param in lengths}
     for target in (ToyModel.random(3, max_context=16), TINY):
         prompt = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
         text, rounds = run(
@@ -333,7 +338,7 @@ def test_lookup_stays_within_its_room() -> None:
 
 
 @pytest.mark.parametrize("prompt", [(0,), (0, 0), (0, 1, 0), (2, 2, 2, 2)])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", rules_for("chain", "deterministic"))
 def test_lookup_on_tiny_prompts_is_plain_decoding(prompt: tuple[int, ...], rule: str) -> None:
     """https://github.com/huggingface/transformers/pull/46790"""
     target = ToyModel.random(5)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from fault_kit import begin, draft_model, model_of, offers, run
+from fault_kit import begin, draft_model, model_of, offers, rules_for, run
 from scipy import stats
 from tiny_models import tiny
 
 from speclab.core.errors import NumericalFault
 from speclab.core.randomness import Seeded
 from speclab.core.records import CoinFlip, ModelId, Round, RunSpec, Trace, Verdict
-from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.engine.ending import TextStream
 from speclab.lab.runs import open_run
@@ -97,7 +96,7 @@ def test_cut_rounds_sum_to_what_was_emitted_and_rates_stay_rates() -> None:
             assert got[name] is None or 0 <= got[name] <= 1
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", rules_for())
 @pytest.mark.parametrize("method", METHODS)
 def test_a_seed_fixes_the_run_and_another_seed_changes_it(method: str, rule: str) -> None:
     """https://github.com/vllm-project/vllm/issues/6038 ; https://github.com/vllm-project/vllm/issues/13196"""
