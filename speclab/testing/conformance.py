@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from itertools import product
 
 import numpy as np
 
 from speclab.core.errors import NumericalFault
 from speclab.core.laws import Row, Sampling
-from speclab.core.protocols import DraftKit, Method, ModelHandle, Proposal, Room, VerifyRule
+from speclab.core.protocols import (
+    DraftKit,
+    Method,
+    ModelHandle,
+    Proposal,
+    Room,
+    VerifyRule,
+    provided,
+)
 from speclab.core.randomness import Exhaustive, Scripted, Seeded
 from speclab.core.rows import TargetRows
+from speclab.core.rules.coupled import COUPLED
 from speclab.core.rules.rejection import TOKEN
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding, Limits, check_well_formed, decode_round
 from speclab.models.toy import ToyModel
+from speclab.testing.rule_law import rule_law
 
 PROMPT = (0, 1, 0)
 VOCAB_SIZE = 4
@@ -63,7 +74,8 @@ def check_method(
             assert again.tree == first.tree, "same seed, other proposal: state leaks between runs"
             if depth == 0:
                 assert not first.tree.tokens, "drafted although there is no room"
-        for rule_name in (rule.name,) if rule else lossless_rules(method.card.provides):
+        given = provided(method, Sampling())
+        for rule_name in (rule.name,) if rule else lossless_rules(given):
             _check_run(method, make_kit, rule or RULES[rule_name], prompt)
     check_honest_draft_law(method, make_kit=make_kit)
 
@@ -116,7 +128,9 @@ def check_honest_draft_law(
 ) -> None:
     """Check that each node's law is the law its token was drawn from (within 1e-12).
 
-    The first proposal and the one after a finished round, plain, warped and greedy.
+    The first proposal and the one after a finished round, plain, warped and greedy. A draft that
+    shares the target's noise is honest if its law holds given the text, over all that the noise may
+    still be; so the round before is enumerated as well.
 
     Raises:
         AssertionError: naming the sampling, the round, the node's place and both laws.
@@ -133,12 +147,17 @@ def _propose_after(
     rounds_before: int,
     rng: Exhaustive,
 ) -> Proposal:
-    """Return the proposal that follows `rounds_before` seeded rounds on the kit's target."""
+    """Return the proposal that follows `rounds_before` rounds on the kit's target.
+
+    The rounds are seeded; those of a draft that shares its noise belong to the enumeration.
+    """
     session, run = kit.target, method.start(kit)
     assert session is not None
+    shared = "shared_noise" in provided(method, kit.sampling)
     for seed in range(rounds_before):
         room = Room(context=session.tokens, max_depth=depth, max_nodes=16)
-        decode_round(session, run, TOKEN, Seeded(seed), room=room, sampling=kit.sampling)
+        rule, chance = (COUPLED, rng) if shared else (TOKEN, Seeded(seed))
+        decode_round(session, run, rule, chance, room=room, sampling=kit.sampling)
     return run.propose(Room(context=session.tokens, max_depth=depth, max_nodes=16), rng)
 
 
@@ -155,8 +174,9 @@ def _check_honest(
     path: list[int] | None = []
     while path is not None:
         rng = Exhaustive(path=path)
-        proposal = _propose_after(method, make_kit(prompt, sampling), depth, rounds_before, rng)
-        history: tuple = ()
+        kit = make_kit(prompt, sampling)
+        proposal = _propose_after(method, kit, depth, rounds_before, rng)
+        history: tuple = (tuple(kit.target.tokens),)
         for node, token in enumerate(proposal.tree.tokens):
             law = proposal.draft_probs[node]
             place = (*history, proposal.tree.parents[node], None if law is None else law.tobytes())
@@ -166,7 +186,7 @@ def _check_honest(
         path = rng.next_path()
     for place, weights in seen.items():
         law, total = claimed[place], sum(weights.values())
-        where = f"{sampling}, round {rounds_before + 1}, node {len(place) // 3}"
+        where = f"{sampling}, round {rounds_before + 1}, node {len(place) // 3 - 1}"
         if law is None:
             assert len(weights) == 1, f"{where}: no law, but {len(weights)} values"
             continue
@@ -178,15 +198,28 @@ def _check_honest(
 def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
     """Check a rule on random laws: exact output law, u = 0, and NaN.
 
+    One candidate, several where the rule takes siblings, and a chain of two where it takes chains;
+    candidates come about as the rule needs them.
+
     Raises:
         AssertionError: naming the case.
     """
     generator = np.random.default_rng(seed)
     for case in range(cases):
         p, q = generator.dirichlet(np.full(4, 0.6)), generator.dirichlet(np.full(4, 0.6))
-        law = first_token_law(rule, p, q)
-        gap = np.abs(law - p).max()
-        assert not rule.lossless or gap < 1e-12, f"case {case}: law {law}, target {p}"
+        if case % 3 == 0:
+            p[case % 4] = 0.0
+            p /= p.sum()
+        for count in (1,) if "chain" in rule.needs else (1, 2, 3):
+            law, _ = rule_law(rule, p, q, num_candidates=count, sampling=Sampling())
+            gap = np.abs(law - p).max()
+            where = f"case {case}, {count} candidates"
+            assert not rule.lossless or gap < 1e-12, f"{where}: law {law}, target {p}"
+            assert abs(law.sum() - 1.0) < 1e-12, f"{where}: the law sums to {law.sum()}"
+    if not rule.lossless:
+        return
+    if not rule.needs & {"deterministic", "top_k_siblings"}:
+        _check_chain(rule, seed)
     p, q = np.array([0.0, 0.4, 0.6]), np.array([0.3, 0.3, 0.4])
     verdict = rule.verify(_rows(p), _single(0, q), Scripted([0.0, 0.0]), 3)
     assert verdict.accepted == (), "u = 0 accepted a token that the target gives probability 0"
@@ -196,6 +229,45 @@ def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
     except NumericalFault:
         return
     raise AssertionError("NaN in the target law went unnoticed")
+
+
+def _check_chain(rule: VerifyRule, seed: int) -> None:
+    """Check the joint law of two tokens after a drafted chain of two, drawn as the rule needs."""
+    target, draft = ToyModel.random(seed), ToyModel.random(seed + 1)
+    for drafted in (1, 2):
+        found: dict[tuple[int, ...], float] = defaultdict(float)
+        path: list[int] | None = []
+        while path is not None:
+            rng = Exhaustive(path=path)
+            proposal = _drawn_chain(rule, draft, drafted, rng)
+            tree = proposal.tree
+            rows = TargetRows(
+                lambda index, tree=tree: Row(target.logits((0, *tree.path_tokens(index - 1)))),
+                Sampling(),
+                tree,
+            )
+            verdict = rule.verify(rows, proposal, rng, 1)
+            text = [tree.tokens[node] for node in verdict.accepted] + [verdict.next_token]
+            if len(text) == 1:
+                text.append(rng.draw(target.law((0, *text))))
+            found[tuple(text[:2])] += rng.weight
+            path = rng.next_path()
+        for one, two in product(range(3), repeat=2):
+            want = target.law((0,))[one] * target.law((0, one))[two]
+            gap = abs(found[one, two] - want)
+            assert gap < 1e-12, f"{drafted} drafted, text {one} {two}: law {found[one, two]}"
+
+
+def _drawn_chain(rule: VerifyRule, draft: ToyModel, count: int, rng: Exhaustive) -> Proposal:
+    tokens: list[int] = []
+    laws = []
+    for place in range(count):
+        laws.append(draft.law((0, *tokens)))
+        if "shared_noise" in rule.needs:
+            tokens.append(rng.draw(laws[-1], at=("target", 1 + place), noise="gumbel"))
+        else:
+            tokens.append(rng.draw(laws[-1]))
+    return Proposal(tree=TokenTree.chain(tokens), draft_probs=tuple(laws))
 
 
 class _FixedRow(Row):
@@ -212,19 +284,6 @@ def _rows(p: np.ndarray) -> TargetRows:
 
 def _single(token: int, q: np.ndarray | None) -> Proposal:
     return Proposal(tree=TokenTree.chain([token]), draft_probs=(q,))
-
-
-def first_token_law(rule: VerifyRule, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return the exact law [vocab] of the first emitted token for one drafted token from q."""
-    law = np.zeros(max(len(p), len(q)))
-    path: list[int] | None = []
-    while path is not None:
-        rng = Exhaustive(path=path)
-        token = rng.draw(q)
-        verdict = rule.verify(_rows(p), _single(token, q), rng, 0)
-        law[token if verdict.accepted else verdict.next_token] += rng.weight
-        path = rng.next_path()
-    return law[: len(p)]
 
 
 def check_model(

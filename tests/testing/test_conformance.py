@@ -15,8 +15,15 @@ from speclab.models.toy import FEATURE_TAP, ToyModel
 from speclab.testing import check_method, check_model, check_rule
 from speclab.testing.conformance import check_honest_draft_law
 
+SHIPPED = [
+    *map(make_method, METHODS),
+    make_method("draft-model", {"num_speculative_tokens": 2, "shared_noise": True}),
+    make_method("draft-tree", {"depth": 2, "siblings": "iid"}),
+    make_method("draft-tree", {"depth": 2, "width": 3, "siblings": "top-k"}),
+]
 
-@pytest.mark.parametrize("method", [*map(make_method, METHODS), *TOY_METHODS], ids=repr)
+
+@pytest.mark.parametrize("method", [*SHIPPED, *TOY_METHODS], ids=repr)
 def test_methods(method) -> None:
     check_method(method)
 
@@ -52,6 +59,25 @@ def test_a_claimed_law_that_was_not_drawn_from_is_caught(kind) -> None:
     check_honest_draft_law(DraftModel(num_speculative_tokens=2))
     with pytest.raises(AssertionError, match="law claimed"):
         check_honest_draft_law(Liar(num_speculative_tokens=2))
+
+
+class SpentNoise(DraftModelRun):
+    """Draws with the noise of the position before, which the text already depends on."""
+
+    def _choose(self, law, position, rng):
+        return super()._choose(law, position - 1, rng)
+
+
+def test_noise_that_the_text_depends_on_is_no_noise() -> None:
+    class Late(DraftModel):
+        def start(self, kit):
+            run = super().start(kit)
+            run.__class__ = SpentNoise
+            return run
+
+    check_honest_draft_law(DraftModel(num_speculative_tokens=2, shared_noise=True))
+    with pytest.raises(AssertionError, match=r"round 2.*law claimed"):
+        check_honest_draft_law(Late(num_speculative_tokens=2, shared_noise=True))
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

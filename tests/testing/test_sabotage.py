@@ -90,7 +90,7 @@ def chain_rule(
         outcome = "bonus" if tree.tokens else "plain"
         return Verdict(accepted=tuple(kept), next_token=drawn, outcome=outcome, flips=tuple(flips))
 
-    return replace(RULES["token"], verify=verify)
+    return replace(RULES["token"], verify=verify, needs=frozenset({"chain"}))
 
 
 def test_the_honest_parts_pass() -> None:
