@@ -87,7 +87,8 @@ def completed(given: frozenset[str]) -> frozenset[str]:
     The words: "chain" or "tree"; "sampled" (every node drawn from its draft law) or "deterministic"
     (no law: q is one-hot); how siblings came about: "iid_siblings", "siblings_without_replacement",
     "top_k_siblings"; "shared_noise" (drawn with the noise that the target's own draw spends at
-    that position) or "independent_noise"; "raw_draft".
+    that position) or "independent_noise"; "raw_draft" (nodes carry the draft's law before
+    processing).
 
     A chain has one child per node, so a sampled chain has siblings of both sampled kinds and a
     deterministic one has top-k siblings. Noise is independent unless said to be shared.
@@ -134,7 +135,8 @@ class Proposal:
         tree: drafted tokens; empty for plain decoding.
         draft_probs: per node the law [vocab] it was drawn from, given its ancestors and its
             earlier siblings; None for a node chosen deterministically.
-        raw_draft: per node the draft's law before processing, made on demand (for figures only).
+        raw_draft: per node the draft's law before processing, made on demand; no right
+            rule reads it.
         passengers: a second tree evaluated in the same target pass and never emitted.
         num_draft_forwards: draft model passes spent.
         evidence: what a learner should see.

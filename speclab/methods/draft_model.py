@@ -167,7 +167,14 @@ class DraftModel:
         paper_url="https://arxiv.org/abs/2211.17192",
         needs=frozenset({"draft_model"}),
         provides=frozenset(
-            {"chain", "sampled", "deterministic", "independent_noise", "shared_noise"}
+            {
+                "chain",
+                "sampled",
+                "deterministic",
+                "independent_noise",
+                "shared_noise",
+                "raw_draft",
+            }
         ),
         params=(
             Param(
@@ -228,7 +235,7 @@ class DraftModel:
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """A draft at temperature 0 proposes its argmax and spends no noise; else it draws."""
         greedy = self.draft_sampling(sampling).greedy
-        given = {"chain", "deterministic" if greedy else "sampled"}
+        given = {"chain", "raw_draft", "deterministic" if greedy else "sampled"}
         if self.shared_noise:
             given |= {"shared_noise", "independent_noise"} if greedy else {"shared_noise"}
         return frozenset(given)

@@ -192,7 +192,7 @@ class DraftTree:
         paper="SpecInfer, Miao et al. 2023; RSD, Jeon et al. 2024 (2402.14160)",
         paper_url="https://arxiv.org/abs/2305.09781",
         needs=frozenset({"draft_model", "tree_mask"}),
-        provides=frozenset({"tree", "chain"}).union(*WORDS.values()),
+        provides=frozenset({"tree", "chain", "raw_draft"}).union(*WORDS.values()),
         params=(
             Param(
                 name="depth",
@@ -247,7 +247,7 @@ class DraftTree:
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """Siblings as asked for; a greedy draft has nothing to draw; width 1 is a chain."""
         shape = {"tree", "chain"} if self.width == 1 else {"tree"}
-        return WORDS[self._kind(sampling)] | shape
+        return WORDS[self._kind(sampling)] | shape | {"raw_draft"}
 
     def _kind(self, sampling: Sampling) -> str:
         return "top-k" if self.draft_sampling(sampling).greedy else self.siblings

@@ -284,7 +284,7 @@ TOP_P_ONE_SIDE = VerifyRule(
         "https://github.com/huggingface/transformers/issues/47932; DeepSpec: "
         "https://github.com/deepseek-ai/DeepSpec/issues/31"
     ),
-    bias=0.0938,
+    bias=0.09375,
     needs=frozenset({"sampled", "raw_draft", "independent_noise"}),
     source="Leviathan et al. 2211.17192, algorithm 1, with the wrong q",
     verify=verify_top_p_one_side,
@@ -342,7 +342,7 @@ UNDRAWING = VerifyRule(
         "follow q.",
         "是否接受检验取决于词元本身，因此受检词元不再服从 q。",
     ),
-    bias=0.1167,
+    bias=0.1171,
     needs=frozenset({"sampled", "independent_noise"}),
     params=(
         Param(
