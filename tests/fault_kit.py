@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from speclab.core.laws import Law, Sampling
+from speclab.core.laws import Law, Row, Sampling
 from speclab.core.protocols import (
     DraftKit,
     Feedback,
@@ -23,6 +23,7 @@ from speclab.core.protocols import (
 )
 from speclab.core.randomness import Exhaustive, Randomness, Seeded
 from speclab.core.records import Round
+from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES, lossless_rules
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding, Limits
@@ -117,6 +118,22 @@ class Offers:
 def offers(tokens: Sequence[int], gamma: int = 16) -> Offers:
     """Offer the same tokens every round."""
     return Offers(offer=lambda context, rng: tokens, gamma=gamma)
+
+
+def children(tokens: tuple[int, ...], laws: tuple) -> Offers:
+    """Offer siblings of the pending token with the laws they claim."""
+    tree = TokenTree(tokens, (-1,) * len(tokens))
+    return Offers(offer=lambda context, rng: Proposal(tree=tree, draft_probs=laws))
+
+
+def rows_of(p: np.ndarray, tree: TokenTree) -> TargetRows:
+    """Return rows that are p everywhere, also before processing."""
+
+    class Given(Row):
+        def law(self, sampling, counts=None):
+            return self.logits
+
+    return TargetRows(lambda index: Given(p), Sampling(), tree)
 
 
 def offers_continuation(script: Sequence[int], start: int, gamma: int) -> Offers:

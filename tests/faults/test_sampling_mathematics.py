@@ -15,11 +15,13 @@ from fault_kit import (
     GREEDY,
     Offers,
     begin,
+    children,
     draft_model,
     law_and_acceptance,
     model_of,
     offers,
     one_draft,
+    rows_of,
     rules_for,
     run,
 )
@@ -29,7 +31,6 @@ from speclab.core.errors import BadInput, NumericalFault
 from speclab.core.laws import Sampling, overlap, process, residual, softmax
 from speclab.core.protocols import Proposal
 from speclab.core.randomness import Scripted, Seeded
-from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.methods import METHODS, make_method
@@ -169,14 +170,6 @@ def test_nearly_equal_laws_and_a_forced_rejection() -> None:
         rows = rows_of(p, proposal.tree)
         verdict = RULES["token"].verify(rows, proposal, Scripted([1 - 2**-53, 0.99]), 1)
         assert p[verdict.next_token] > 0
-
-
-def rows_of(p: np.ndarray, tree: TokenTree) -> TargetRows:
-    class Given:
-        def law(self, sampling, counts=None):
-            return p
-
-    return TargetRows(lambda index: Given(), Sampling(), tree)  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("rule", rules_for())
@@ -324,11 +317,6 @@ def test_a_tie_at_temperature_zero_goes_to_the_lowest_id(method: str, rule: str)
         target, (0, 3, 3), method=make_method(method), drafts=[draft], rule=rule, sampling=GREEDY
     )
     assert text == [1] * 8
-
-
-def children(tokens: tuple[int, ...], laws: tuple) -> Offers:
-    tree = TokenTree(tokens, (-1,) * len(tokens))
-    return Offers(offer=lambda context, rng: Proposal(tree=tree, draft_probs=laws))
 
 
 @pytest.mark.parametrize("rule", rules_for("tree", "deterministic", "top_k_siblings"))

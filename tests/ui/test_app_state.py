@@ -84,7 +84,12 @@ def test_a_permalink_holds_everything(lab: Lab) -> None:
         method="draft-model",
         rule="match",
         prompt="emoji 🐱, 汉字, 100 % & <b>${1+1}</b>\n{{x}}",
-        params={"num_speculative_tokens": 7, "draft_temperature": None, "min_confidence": 0.25},
+        params={
+            "num_speculative_tokens": 7,
+            "draft_temperature": None,
+            "min_confidence": 0.25,
+            "shared_noise": False,
+        },
         sampling=Sampling(
             temperature=0.35,
             top_k=17,
