@@ -33,6 +33,7 @@ class ToyModel:
     max_context: int = 1_000_000
     provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback", "early_exit"})
     passes: list[int] = field(default_factory=list)
+    rows: dict[tuple[int, ...], Row] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def random(
@@ -64,6 +65,16 @@ class ToyModel:
         with np.errstate(divide="ignore"):
             return np.log(self.law(context))
 
+    def row(self, context: Sequence[int]) -> Row:
+        """Return the row after `context`; one of the table is made once."""
+        if type(self).logits is not ToyModel.logits:
+            return Row(self.logits(context))
+        key = tuple(context[max(0, len(context) - self.order) :]) if self.order else ()
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = Row(self.logits(key))
+        return row
+
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> ToySession:
         """Open a session; all but the last prompt token are cached.
 
@@ -94,27 +105,25 @@ class ToyScores:
     """Rows of one toy pass; see `core.protocols.Scores`."""
 
     def __init__(self, session: ToySession, tree: TokenTree, passengers: TokenTree) -> None:
-        model, base = session.model, session.context()
-        self._rows = [Row(model.logits(base))]
-        self._rows += [
-            Row(model.logits(base + list(tree.path_tokens(i)))) for i in range(len(tree))
-        ]
-        self._passenger_rows = [
-            Row(model.logits(base + list(passengers.path_tokens(i))))
-            for i in range(len(passengers))
-        ]
+        self._model, self._base = session.model, tuple(session.context())
+        self._tree, self._passengers = tree, passengers
+        self._rows: dict[int, Row] = {}
 
     def row(self, index: int) -> Row:
         """Row 0 follows the pending token, row 1 + i follows node i."""
-        return self._rows[index]
+        row = self._rows.get(index)
+        if row is None:
+            row = self._model.row((*self._base, *self._tree.path_tokens(index - 1)))
+            self._rows[index] = row
+        return row
 
     def passenger_row(self, index: int) -> Row:
         """Row after passenger `index`."""
-        return self._passenger_rows[index]
+        return self._model.row((*self._base, *self._passengers.path_tokens(index)))
 
     def features(self, path: Sequence[int]) -> dict[str, NDArray]:
         """Log-probabilities after the pending token and after each node of `path`."""
-        chosen = [self._rows[0], *(self._rows[1 + node] for node in path)]
+        chosen = [self.row(0), *(self.row(1 + node) for node in path)]
         return {FEATURE_TAP: np.array([row.logits for row in chosen])}
 
 

@@ -115,6 +115,7 @@ class TransformerHandle:
     provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback"})
     max_context: int = field(init=False)
     num_parameters: int = field(init=False)
+    _embedding: torch.nn.Embedding = field(init=False, repr=False)
     _packed: list[PackedLlama] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +129,7 @@ class TransformerHandle:
             )
         count = sum(parameter.numel() for parameter in self.model.parameters())
         object.__setattr__(self, "num_parameters", count)
+        object.__setattr__(self, "_embedding", self.model.get_input_embeddings())
         object.__setattr__(self, "max_context", context_limit(self.model.config))
 
     @property
@@ -177,9 +179,8 @@ class TransformerHandle:
         if self.vocab_map is not None:
             ids = self.vocab_map.to_own[ids]
         else:
-            rows = self.model.get_input_embeddings().num_embeddings
-            ids = np.where(ids < rows, ids, 0)
-        return torch.from_numpy(ids).to(self.device)
+            ids = np.where(ids < self._embedding.num_embeddings, ids, 0)
+        return torch.from_numpy(ids).to(self._embedding.weight.device)
 
     def target_logits(self, logits: torch.Tensor) -> NDArray:
         """Return rows [n, vocab_size] in target ids; -inf where the model has no such id."""
