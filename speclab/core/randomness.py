@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import numpy as np
@@ -272,14 +273,22 @@ def _outcomes(
     probs: NDArray[np.float64], law: bytes, earlier: Mapping[bytes, int], noise: Noise
 ) -> tuple[list[int], list[float]]:
     """Return the tokens a draw can give after `earlier` draws from the same noise, and weights."""
-    if earlier and noise == "gumbel":
+    if not earlier:
+        return _support(law)
+    if noise == "gumbel":
         weights = conditional_winners(tuple(earlier), tuple(earlier.values()), law)
-    elif earlier:
-        weights = _overlaps(probs, earlier)
     else:
-        weights = probs / probs.sum()
+        weights = _overlaps(probs, earlier)
     tokens = np.flatnonzero(weights > 0.0)
     return tokens.tolist(), weights[tokens].tolist()
+
+
+@lru_cache(maxsize=4096)
+def _support(law: bytes) -> tuple[list[int], list[float]]:
+    """Return the tokens of positive probability and their probabilities."""
+    probs = np.frombuffer(law)
+    tokens = np.flatnonzero(probs)
+    return tokens.tolist(), (probs[tokens] / probs[tokens].sum()).tolist()
 
 
 def _overlaps(probs: NDArray[np.float64], earlier: Mapping[bytes, int]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -74,6 +75,17 @@ def price(p: Law, q: Law, count: int) -> Price:
     return Price(high, beta, left if left.any() else p)
 
 
+SMALL = 64
+"""Widest laws whose price is remembered: an enumeration asks for the same one many times."""
+
+
+def _price(p: bytes, q: bytes, count: int) -> Price:
+    return price(np.frombuffer(p), np.frombuffer(q), count)
+
+
+_price_again = lru_cache(maxsize=4096)(_price)
+
+
 def verify_k_seq(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
     """Accept each of K i.i.d. siblings with min(1, p/(rho q)); if all fail draw from the rest of p.
 
@@ -92,7 +104,8 @@ def verify_k_seq(rows: TargetRows, proposal: Proposal, rng: Randomness, position
             if q is None:
                 q = np.zeros(max(len(trial.p), trial.token + 1))
                 q[trial.token] = 1.0
-            prices[trial.row] = price(trial.p, q, count)
+            make = _price_again if len(trial.p) <= SMALL and len(q) <= SMALL else _price
+            prices[trial.row] = make(trial.p.tobytes(), q.tobytes(), count)
         return prices[trial.row]
 
     return walk(
