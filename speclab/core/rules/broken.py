@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from speclab.core.errors import BadInput
-from speclab.core.laws import Law, one_hot, softmax
+from speclab.core.laws import Law, align, softmax
 from speclab.core.protocols import LocalText, Param, Proposal, VerifyRule
 from speclab.core.randomness import Randomness
 from speclab.core.records import Verdict
@@ -59,11 +59,12 @@ def verify_softmax_residual(
     """
 
     def left(trial: Trial) -> Law:
-        size = len(trial.p)
-        q = one_hot(trial.token, size) if trial.q is None else trial.q
-        claimed = np.zeros(size)
-        claimed[: len(q)] = q[:size]
-        return softmax(np.maximum(trial.p - claimed, 0.0))
+        if trial.q is None:
+            rest = trial.p.copy()
+            rest[trial.token : trial.token + 1] = 0.0
+        else:
+            rest = np.maximum(trial.p - align(trial.q, len(trial.p)), 0.0)
+        return softmax(rest)
 
     return walk(rows, proposal, rng, position, left=left)
 
