@@ -1,0 +1,155 @@
+"""The most that any lossless rule can accept when several tokens are drafted for one position.
+
+By max-flow min-cut, the best chance that the emitted token is one of the candidates is
+min over token sets H of p(H) + 1 - Q(H), Q(H) the chance that every candidate lies in H.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclab.core.errors import BadInput
+from speclab.core.laws import Law, align
+
+MAX_TOKENS_OF_SUBSETS = 16
+"""Widest vocabulary whose 2^vocab sets are all tried."""
+
+
+def optimal_acceptance(p: Law, candidates: NDArray[np.float64]) -> float:
+    """Return the best possible acceptance for any law of candidates, over all sets of tokens.
+
+    Args:
+        p: the target's law [vocab], at most `MAX_TOKENS_OF_SUBSETS` tokens.
+        candidates: probability [2^vocab] that the set of drafted tokens is the set whose bits are
+            the index.
+
+    Raises:
+        BadInput: if the vocabulary is too wide or the lengths do not fit.
+
+    **Source:** Hu et al. 2502.18779, theorem 1; 2511.15898.
+    """
+    _check_width(len(p))
+    if len(candidates) != 1 << len(p):
+        raise BadInput(f"{len(p)} tokens have {1 << len(p)} sets, not {len(candidates)}.")
+    return float((_sums_over_subsets(_singles(p)) + 1.0 - _sums_over_subsets(candidates)).min())
+
+
+def optimal_acceptance_iid(p: Law, q: Law, count: int) -> float:
+    """Return the best possible acceptance of `count` i.i.d. candidates from q, any vocabulary.
+
+    Here Q(H) = q(H)^K, and the best H is a set of all tokens with p/q up to some level. Proof: the
+    points (p(H), q(H)) lie in the zonotope of the vectors (p(x), q(x)); a - s^K is concave there
+    for s >= 0, so that its minimum is at an extreme point, and the extreme points are the sums
+    of those vectors taken in order of slope, from either end. From the other end, H is the top of
+    the ratio order; both ends are tried. Example: p = (.5, .3, .15, .05), q = (.2, .6, .1, .1),
+    K = 2: .860. With K = 1 this is the overlap of p and q.
+
+    Args:
+        p: the target's law [vocab]. q: the draft's law [vocab]; one may be wider.
+        count: how many candidates, K >= 1.
+    """
+    _check_count(count)
+    p, q = _same_width(p, q)
+    order = _by_ratio(p, q)
+    best = 1.0
+    for ranked in (order, order[::-1]):
+        inside = np.minimum(np.concatenate([[0.0], q[ranked].cumsum()]), 1.0)
+        outside = np.concatenate([[0.0], p[ranked].cumsum()]) + 1.0 - inside**count
+        best = min(best, float(outside.min()))
+    return best
+
+
+def optimal_acceptance_without_replacement(p: Law, q: Law, count: int) -> float:
+    """Return the best possible acceptance of `count` candidates drawn without replacement from q.
+
+    Up to `MAX_TOKENS_OF_SUBSETS` tokens over all sets. Beyond, for two candidates, over the sets of
+    all tokens with p/q up to some level only: an upper bound of the optimum, as a minimum over
+    fewer sets can only be larger. Example: as above, 1.0.
+
+    Raises:
+        BadInput: for more than two candidates from a wide vocabulary.
+    """
+    _check_count(count)
+    p, q = _same_width(p, q)
+    if len(p) <= MAX_TOKENS_OF_SUBSETS:
+        return optimal_acceptance(p, candidates_without_replacement(q, count))
+    if count == 1:
+        return optimal_acceptance_iid(p, q, 1)
+    if count > 2:
+        raise BadInput(f"Only two candidates are bounded beyond {MAX_TOKENS_OF_SUBSETS} tokens.")
+    order = _by_ratio(p, q)
+    p, q = p[order], q[order]
+    odds = np.divide(q, 1.0 - q, out=np.zeros_like(q), where=q < 1.0)
+    own = np.where(q < 1.0, q * odds, -q)
+    inside = q.cumsum() * odds.cumsum() - own.cumsum()
+    return float(min(1.0, (p.cumsum() + 1.0 - inside).min()))
+
+
+def candidates_iid(q: Law, count: int) -> NDArray[np.float64]:
+    """Return the law [2^vocab] of the set of `count` i.i.d. draws from q."""
+    _check_width(len(q))
+    sets = np.zeros(1 << len(q))
+    sets[0] = 1.0
+    for _ in range(count):
+        longer = np.zeros_like(sets)
+        for token, prob in enumerate(q):
+            np.add.at(longer, np.arange(len(sets)) | (1 << token), sets * prob)
+        sets = longer
+    return sets
+
+
+def candidates_without_replacement(q: Law, count: int) -> NDArray[np.float64]:
+    """Return the law [2^vocab] of the set of `count` draws without replacement from q.
+
+    Where q has fewer tokens than that, all of them are drawn.
+    """
+    _check_width(len(q))
+    sets = np.zeros(1 << len(q))
+    possible = np.flatnonzero(q).tolist()
+    for drawn in permutations(possible, min(count, len(possible))):
+        prob, left = 1.0, 1.0
+        for token in drawn:
+            prob *= q[token] / left
+            left -= q[token]
+        sets[sum(1 << token for token in drawn)] += prob
+    return sets
+
+
+def _by_ratio(p: Law, q: Law) -> NDArray[np.int64]:
+    """Order tokens by p/q, without dividing; those of q = 0 come last."""
+    return np.argsort(np.arctan2(p, q), kind="stable")
+
+
+def _singles(law: Law) -> NDArray[np.float64]:
+    sets = np.zeros(1 << len(law))
+    sets[1 << np.arange(len(law))] = law
+    return sets
+
+
+def _sums_over_subsets(sets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for every set the sum over all of its subsets [2^vocab]."""
+    sums, width = sets.copy(), len(sets).bit_length() - 1
+    for token in range(width):
+        halves = sums.reshape(-1, 2, 1 << token)
+        halves[:, 1] += halves[:, 0]
+    return sums
+
+
+def _same_width(p: Law, q: Law) -> tuple[Law, Law]:
+    size = max(len(p), len(q))
+    return align(p, size), align(q, size)
+
+
+def _check_width(size: int) -> None:
+    if size > MAX_TOKENS_OF_SUBSETS:
+        raise BadInput(
+            f"{size} tokens have too many sets; at most {MAX_TOKENS_OF_SUBSETS} are tried."
+        )
+
+
+def _check_count(count: int) -> None:
+    if count < 1:
+        raise BadInput(f"There must be at least one candidate, not {count}.")
