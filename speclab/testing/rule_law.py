@@ -109,14 +109,15 @@ def exact_bias(
 def _checked(law: Sequence[float] | Law, name: str) -> Law:
     x = np.asarray(law, dtype=np.float64)
     fine = x.ndim == 1 and len(x) > 0 and bool((np.isfinite(x) & (x >= 0.0)).all())
-    if not fine or abs(x.sum() - 1.0) > 1e-6:
+    off = abs(float(x.sum()) - 1.0)
+    if not fine or off > 1e-6:
         raise BadInput(
             f"{name} is not a law: its entries must be >= 0 and sum to 1.",
             "Scale the bars so that they sum to 1.",
             code="not_a_law",
             values={"name": name},
         )
-    return x
+    return x if off < 1e-12 else x / x.sum()
 
 
 class _Given(Row):

@@ -138,3 +138,8 @@ def test_parameters_are_checked() -> None:
 def test_what_is_no_law_is_refused(p, q, more) -> None:
     with pytest.raises(BadInput):
         rule_law(RULES["typical"], p, q, **more)
+
+
+def test_laws_rounded_by_hand_are_scaled() -> None:
+    got, _ = rule_law(RULES["token"], (0.3333333, 0.6666666), (0.5, 0.5))
+    assert got.sum() == pytest.approx(1.0, **EXACT) and got == pytest.approx([1 / 3, 2 / 3])
