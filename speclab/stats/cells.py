@@ -269,14 +269,14 @@ def _merge(units: list[Unit], least: float) -> list[Unit]:
     """Pool units, most expected first, until every cell expects at least `least`."""
     done: list[Unit] = []
     waiting: list[tuple[int, ...]] = []
-    mass = 0.0
+    mass, enough = 0.0, least * (1.0 - TIE_TOLERANCE)
     for mean, cells in units:
-        if not waiting and mean >= least:
+        if not waiting and mean >= enough:
             done.append((mean, cells))
             continue
         waiting.extend(cells)
         mass += mean * len(cells)
-        if mass >= least:
+        if mass >= enough:
             done.append((mass, (tuple(token for cell in waiting for token in cell),)))
             waiting, mass = [], 0.0
     if waiting:

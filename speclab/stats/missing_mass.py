@@ -16,6 +16,7 @@ BAND_EDGES = tuple(2.0**k for k in range(-4, 5))
 """Expected counts that part the bands: up to 1/16, 1/16 to 1/8, ..., 8 to 16, above 16."""
 _SURE = 40.0
 """A token that expects more samples is unseen with probability below 5e-18."""
+_RARE_SHARE, _MOST_COUNTS = 0.25, 30_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class _Band:
     """tail[k] = P(at least k tokens of the band unseen)."""
     mean: float
     spread: float
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Return how many tokens are unseen, [size], if each is so independently."""
+        cumulative = np.cumsum(self.pmf)
+        return np.searchsorted(cumulative, rng.random(size) * cumulative[-1])
 
 
 def _count_law(unseen: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,12 +101,14 @@ class MissingMass:
     having looked everywhere. Far out it is Bonferroni's bound over the bands.
 
     Tokens are treated as independently unseen, each with its exact (1 - p)^N. For a fixed N they
-    are negatively associated, which makes the test conservative when rare tokens (expected below
-    16) carry much of the mass, and never anti-conservative by more than simulation error.
+    are negatively associated, which makes this safe, and too safe when rare tokens (expected up to
+    16) carry much of the mass. Beyond a quarter of it, whole multinomial tables are simulated
+    instead, as long as that takes at most 30 million counts.
 
     Args:
         expected_probs: target law [vocab]. num_samples: N.
-        draws: simulated tables. seed: of the simulation.
+        draws: simulated tables; a tenth of them where whole tables are simulated.
+        seed: of the simulation.
 
     Raises:
         BadInput: for what is not a law, or N = 0.
@@ -119,19 +127,38 @@ class MissingMass:
         used = np.unique(which[which >= 0])
         self.bands = [_band(self.law, unseen, which == band) for band in used]
         self.moments = missing_mass_moments(self.law, self.num_samples)
+        self.flagged_mass = self.smallest_group()
         self._simulate()
 
     def _simulate(self) -> None:
         """Draw the band counts of a right sampler and keep what decides."""
         rng = np.random.default_rng(self.seed)
+        rare = math.fsum(self.law[self.law * self.num_samples <= BAND_EDGES[-1]])
+        if rare > _RARE_SHARE and self.draws // 10 * self.law.size <= _MOST_COUNTS:
+            self.draws //= 10
+            per_band = self._whole_tables(rng)
+        else:
+            per_band = [band.draw(rng, self.draws) for band in self.bands]
         total, least = np.zeros(self.draws), np.ones(self.draws)
-        for band in self.bands:
-            cumulative = np.cumsum(band.pmf)
-            counts = np.searchsorted(cumulative, rng.random(self.draws) * cumulative[-1])
+        for band, counts in zip(self.bands, per_band):
             total += band.mean_prob * counts
             least = np.minimum(least, band.tail[counts])
         self.null_totals = np.sort(total)
         self.null_least = np.sort(np.minimum(least, self._total_p(total)))
+
+    def _whole_tables(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Return how many tokens of each band multinomial tables leave unseen, [draws] each."""
+        order = np.argsort(-self.law, kind="stable")
+        law, band_of = self.law[order], np.full(self.law.size, -1)
+        for index, band in enumerate(self.bands):
+            band_of[np.isin(order, band.tokens)] = index
+        columns = [np.flatnonzero(band_of == index) for index in range(len(self.bands))]
+        parts: list[list[NDArray[np.int64]]] = [[] for _ in self.bands]
+        for rows in np.array_split(np.arange(self.draws), max(self.draws * law.size >> 20, 1)):
+            unseen = rng.multinomial(self.num_samples, law, rows.size) == 0
+            for part, column in zip(parts, columns):
+                part.append(np.count_nonzero(unseen[:, column], axis=1))
+        return [np.concatenate(part) for part in parts]
 
     def _total_p(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the share of right samplers whose unseen probability is at least this."""
@@ -192,6 +219,7 @@ class MissingMass:
             details=(
                 ("missing_mass_mean", mean),
                 ("missing_mass_sd", spread),
+                ("flagged_mass", self.flagged_mass),
                 ("unseen_tokens", float(sum(unseen))),
                 ("band_expected_low", float(expected.min())),
                 ("band_expected_high", float(expected.max())),

@@ -150,16 +150,11 @@ def prefix_tests(
     Raises:
         BadInput: as `check_law`, or if no prefix can be tested and none is impossible.
     """
-    counts = tally(sample)
-    check_law(list(law.values()))
-    possible = {text: float(prob) for text, prob in law.items() if prob > 0.0}
+    counts, possible = tally(sample), _possible(law)
     prefixes = frozenset(text[:i] for text in possible for i in range(len(text)))
     laws, seen = _continuations(possible, prefixes), _continuations(counts, prefixes)
     total = sum(counts.values())
-    forbidden: Counter[Text] = Counter()
-    for text, n in counts.items():
-        if text not in possible:
-            forbidden[_first_impossible(text, laws)] += n
+    forbidden = _impossible(counts, possible, laws)
     found: list[tuple[Text, StatTest]] = []
     untested, mass, covered = 0, Counter[int](), Counter[int]()
     for prefix, branch in sorted(laws.items(), key=lambda item: (len(item[0]), item[0])):
@@ -193,6 +188,25 @@ def prefix_tests(
         share_tested=tuple(covered[i] / mass[i] for i in sorted(mass)),
         forbidden=tuple(sorted(forbidden.items())),
     )
+
+
+def _possible(law: Mapping[Text, float]) -> dict[Text, float]:
+    """Return the sequences of a law that can be emitted."""
+    check_law(list(law.values()))
+    return {text: float(prob) for text, prob in law.items() if prob > 0.0}
+
+
+def _impossible(
+    counts: Mapping[Text, int],
+    possible: Mapping[Text, float],
+    laws: Mapping[Text, Mapping[int, float]],
+) -> Counter[Text]:
+    """Return how often each impossible beginning was emitted."""
+    found: Counter[Text] = Counter()
+    for text, n in counts.items():
+        if text not in possible:
+            found[_first_impossible(text, laws)] += n
+    return found
 
 
 def _first_impossible(text: Text, laws: Mapping[Text, Mapping[int, float]]) -> Text:

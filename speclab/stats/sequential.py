@@ -99,7 +99,7 @@ class EProcess:
                 inside = int(self.counts[self.members].sum())
                 pair = np.array([inside, int(self.counts.sum()) - inside])
                 stakes.append(self._mixture(np.array([mass, 1.0 - mass]), pair))
-        return float(special.logsumexp(stakes)) - math.log(len(stakes))
+        return float(np.logaddexp.reduce(stakes)) - math.log(len(stakes))
 
     def _mixture(self, law: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         """Return ln of the mean over bettors of Dirichlet-multinomial / multinomial."""
@@ -113,4 +113,4 @@ class EProcess:
             gained = special.gammaln(prior + counts) - special.gammaln(prior)
             start = special.gammaln(weight) - special.gammaln(weight + n)
             logs.append(float(gained.sum() + start) - null)
-        return float(special.logsumexp(logs)) - math.log(len(logs))
+        return float(np.logaddexp.reduce(logs)) - math.log(len(logs))
