@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from speclab.core.errors import NumericalFault
 from speclab.core.laws import Law, Sampling, residual
 from speclab.core.protocols import Proposal
-from speclab.core.randomness import Randomness
+from speclab.core.randomness import Noise, Randomness
 from speclab.core.records import CoinFlip, Verdict
+from speclab.core.rules.block import joint_ratio, settle, success_probability
 from speclab.core.rules.rejection import accept_probability, final_draw, without
 from speclab.engine.loop import Mirror
 
@@ -130,17 +132,90 @@ def mirror_one_hot(
     return _rejection(scores, proposal, sampling, rng, position, use_draft_law=False)
 
 
+def mirror_block(
+    scores: Any, proposal: Proposal, sampling: Sampling, rng: Randomness, position: int
+) -> Verdict | None:
+    """Mirror of `verify_block`: the surpluses Z_i of all places in one batch."""
+    laws = _chain_laws(scores, proposal, sampling)
+    if laws is None:
+        return None
+    tokens, width = proposal.tree.tokens, laws.shape[-1]
+    if any(q is not None and len(q) > width for q in proposal.draft_probs):
+        return None
+    drafts = _draft_rows(proposal, laws)
+    places = torch.arange(len(tokens), device=laws.device)
+    index = torch.tensor(tokens, dtype=torch.long, device=laws.device)
+    target_probs, draft_probs = laws[places, index].tolist(), drafts[places, index].tolist()
+    joints = [1.0]
+    for target_prob, draft_prob in zip(target_probs, draft_probs, strict=True):
+        joints.append(joint_ratio(joints[-1], target_prob, draft_prob))
+    scale = torch.tensor(joints[:-1], dtype=laws.dtype, device=laws.device)[:, None]
+    rests = (scale * laws[:-1] - drafts).clamp_min(0.0).sum(-1).tolist()
+    coins: list[CoinFlip] = []
+    for node, token in enumerate(tokens):
+        joint = joints[node + 1]
+        inner = node + 1 < len(tokens)
+        accept_prob = success_probability(joint, rests[node + 1]) if inner else joint
+        flip = rng.flip(accept_prob)
+        coins.append(
+            CoinFlip(
+                node=node,
+                token=token,
+                target_prob=target_probs[node],
+                draft_prob=draft_probs[node],
+                accept_prob=accept_prob,
+                u=flip.u,
+                accepted=flip.accepted,
+                carried=joints[node],
+            )
+        )
+    kept, flips = settle(coins)
+    law, full = _host(laws[kept]), kept == len(tokens)
+    if not full:
+        law = residual(joints[kept] * law, _host(drafts[kept]))
+    return _verdict(kept, law, not full, list(flips), rng, position)
+
+
+def _draft_rows(proposal: Proposal, laws: torch.Tensor) -> torch.Tensor:
+    """Return the draft's laws [n, vocab] beside the target's; one-hot where there is none."""
+    rows = np.zeros((len(proposal.tree), laws.shape[-1]))
+    for row, token, q in zip(rows, proposal.tree.tokens, proposal.draft_probs, strict=True):
+        if q is None:
+            row[token] = 1.0
+        else:
+            row[: len(q)] = q
+    return torch.from_numpy(rows).to(laws.device)
+
+
 def mirror_match(
     scores: Any, proposal: Proposal, sampling: Sampling, rng: Randomness, position: int
 ) -> Verdict | None:
     """Mirror of `verify_match`."""
+    return _draw_and_compare(scores, proposal, sampling, rng, position, "inverse")
+
+
+def mirror_coupled(
+    scores: Any, proposal: Proposal, sampling: Sampling, rng: Randomness, position: int
+) -> Verdict | None:
+    """Mirror of `verify_coupled`."""
+    return _draw_and_compare(scores, proposal, sampling, rng, position, "gumbel")
+
+
+def _draw_and_compare(
+    scores: Any,
+    proposal: Proposal,
+    sampling: Sampling,
+    rng: Randomness,
+    position: int,
+    noise: Noise,
+) -> Verdict | None:
     laws = _chain_laws(scores, proposal, sampling)
     if laws is None:
         return None
     flips: list[CoinFlip] = []
     for node, token in enumerate((*proposal.tree.tokens, None)):
         law = _host(laws[node])
-        drawn = rng.draw(law, at=("target", position + node))
+        drawn = rng.draw(law, at=("target", position + node), noise=noise)
         if token is None:
             outcome = "bonus" if flips else "plain"
             break
@@ -169,4 +244,6 @@ MIRRORS: dict[str, Mirror] = {
     "token": mirror_token,
     "one-hot": mirror_one_hot,
     "match": mirror_match,
+    "block": mirror_block,
+    "coupled": mirror_coupled,
 }

@@ -219,7 +219,7 @@ def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
     if not rule.lossless:
         return
     if not rule.needs & {"deterministic", "top_k_siblings"}:
-        _check_chain(rule, seed)
+        check_chain(rule, ToyModel.random(seed), ToyModel.random(seed + 1))
     p, q = np.array([0.0, 0.4, 0.6]), np.array([0.3, 0.3, 0.4])
     verdict = rule.verify(_rows(p), _single(0, q), Scripted([0.0, 0.0]), 3)
     assert verdict.accepted == (), "u = 0 accepted a token that the target gives probability 0"
@@ -231,9 +231,15 @@ def check_rule(rule: VerifyRule, *, seed: int = 0, cases: int = 20) -> None:
     raise AssertionError("NaN in the target law went unnoticed")
 
 
-def _check_chain(rule: VerifyRule, seed: int) -> None:
-    """Check the joint law of two tokens after a drafted chain of two, drawn as the rule needs."""
-    target, draft = ToyModel.random(seed), ToyModel.random(seed + 1)
+def check_chain(rule: VerifyRule, target: ToyModel, draft: ToyModel) -> None:
+    """Check the joint law of two tokens after chains of one and two, drawn as the rule needs.
+
+    Args:
+        target, draft: tables of one vocabulary; the text so far is the token 0.
+
+    Raises:
+        AssertionError: naming the text and how probable it came out.
+    """
     for drafted in (1, 2):
         found: dict[tuple[int, ...], float] = defaultdict(float)
         path: list[int] | None = []
@@ -252,7 +258,7 @@ def _check_chain(rule: VerifyRule, seed: int) -> None:
                 text.append(rng.draw(target.law((0, *text))))
             found[tuple(text[:2])] += rng.weight
             path = rng.next_path()
-        for one, two in product(range(3), repeat=2):
+        for one, two in product(range(target.vocab_size), repeat=2):
             want = target.law((0,))[one] * target.law((0, one))[two]
             gap = abs(found[one, two] - want)
             assert gap < 1e-12, f"{drafted} drafted, text {one} {two}: law {found[one, two]}"

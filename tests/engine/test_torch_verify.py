@@ -76,6 +76,54 @@ def test_verdicts_agree(name: str, sampling: Sampling, dtype: type) -> None:
                 )
 
 
+def random_law(generator: np.random.Generator, size: int) -> np.ndarray:
+    """Return a law that may have zeros, be one-hot, or be narrower than `size`."""
+    law = generator.dirichlet(np.full(size, 0.5))
+    kind = generator.integers(0, 5)
+    if kind == 0:
+        law = np.eye(size)[generator.integers(0, size)]
+    elif kind == 1:
+        law[generator.integers(0, size, 2)] = 0.0
+        law = law / law.sum() if law.any() else np.eye(size)[0]
+    return law
+
+
+@pytest.mark.parametrize(("name", "cases"), [("block", 10_000), ("token", 1_000)])
+def test_ten_thousand_chains_token_for_token(name: str, cases: int) -> None:
+    """Zeros, one-hot laws on either side, nodes without a law, equal laws, narrower drafts."""
+    generator = np.random.default_rng(7)
+    outcomes, overruled = set(), 0
+    for case in range(cases):
+        gamma, size = int(generator.integers(0, 4)), int(generator.integers(2, 6))
+        targets = [random_law(generator, size) for _ in range(gamma + 1)]
+        drafts = [random_law(generator, size) for _ in range(gamma)]
+        if gamma and case % 7 == 0:
+            drafts[0] = targets[0]
+        tokens = [int(generator.choice(size, p=law)) for law in drafts]
+        given = [None if generator.random() < 0.15 else law for law in drafts]
+        if gamma and case % 11 == 0 and max(tokens) < size - 1:
+            given = [law if law is None else law[:-1] for law in given]
+        tree = TokenTree.chain(tokens)
+        proposal = Proposal(tree=tree, draft_probs=tuple(given))
+        with np.errstate(divide="ignore"):
+            logits = np.log(np.array(targets))
+        uniforms = list(generator.random(gamma + 1))
+        rows = TargetRows(lambda i, x=logits: Row(x[i]), Sampling(), tree)
+        want = RULES[name].verify(rows, proposal, Scripted(uniforms), 7)
+        got = MIRRORS[name](FakeScores(logits), proposal, Sampling(), Scripted(uniforms), 7)
+        assert got is not None, case
+        assert (got.accepted, got.next_token, got.outcome) == (
+            want.accepted,
+            want.next_token,
+            want.outcome,
+        ), case
+        assert [f.u for f in got.flips] == [f.u for f in want.flips]
+        outcomes.add((want.outcome, len(want.accepted)))
+        overruled += sum(flip.overruled for flip in want.flips)
+    assert len(outcomes) == 7, outcomes
+    assert (overruled > 100) == (name == "block")
+
+
 def test_u_zero_does_not_accept_the_impossible() -> None:
     logits = np.log(np.array([[1e-300, 0.5, 0.5], [0.3, 0.3, 0.4]]))
     logits[0, 0] = -np.inf

@@ -89,7 +89,7 @@ _price_again = lru_cache(maxsize=4096)(_price)
 def verify_k_seq(rows: TargetRows, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
     """Accept each of K i.i.d. siblings with min(1, p/(rho q)); if all fail draw from the rest of p.
 
-    Example: p = (.5, .3, .15, .05), q = (.2, .6, .1, .1), K = 2: rho = 1.355, beta = .540, accepted
+    Example: p = (.5, .3, .15, .05), q = (.2, .6, .1, .1), K = 2: rho = 1.460, beta = .540, accepted
     1 - (1-beta)^2 = .788 of the time, where testing what is left in turn accepts .755. With K = 1
     rho is 1: the ratio test.
 
