@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit
+from speclab.core.protocols import DraftKit, Method, provided
 from speclab.core.randomness import Randomness
 from speclab.core.records import Trace
 from speclab.core.rules import RULES
@@ -35,10 +35,28 @@ def pocket() -> Pair:
     return load_pair("pocket", device="cpu")
 
 
-def begin(pair: Pair, name: str, rule: str, prompt, limits: Limits, rng: Randomness) -> Decoding:
-    sampling = Sampling(top_k=3)
-    params = {"num_speculative_tokens": 2} if name != "autoregressive" else {}
-    method = make_method(name, params)
+TOP_3 = Sampling(top_k=3)
+EXACT_METHODS = (
+    make_method("autoregressive"),
+    make_method("draft-model", {"num_speculative_tokens": 2}),
+    make_method("draft-model", {"num_speculative_tokens": 2, "shared_noise": True}),
+    make_method("prompt-lookup", {"num_speculative_tokens": 2}),
+    make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "iid"}),
+    make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "without-replacement"}),
+    make_method("draft-tree", {"depth": 2, "width": 2, "siblings": "top-k"}),
+)
+EXACT_CASES = [
+    pytest.param(method, rule.name, id=f"{method!r}-{rule.name}")
+    for method in EXACT_METHODS
+    for rule in RULES.values()
+    if rule.lossless and rule.needs <= provided(method, TOP_3)
+]
+
+
+def begin(
+    pair: Pair, method: Method, rule: str, prompt, limits: Limits, rng: Randomness
+) -> Decoding:
+    sampling = TOP_3
     session = pair.target.open(prompt)
     kit = DraftKit(
         prompt=prompt,
@@ -58,9 +76,12 @@ def begin(pair: Pair, name: str, rule: str, prompt, limits: Limits, rng: Randomn
     )
 
 
-@pytest.mark.parametrize("rule", [rule.name for rule in RULES.values() if rule.lossless])
-@pytest.mark.parametrize("name", METHODS)
-def test_exact_law_of_the_pair(pocket64: Pair, name: str, rule: str) -> None:
+def test_every_method_is_shown_exact_on_the_pair() -> None:
+    assert {method.card.name for method in EXACT_METHODS} == set(METHODS)
+
+
+@pytest.mark.parametrize("method, rule", EXACT_CASES)
+def test_exact_law_of_the_pair(pocket64: Pair, method: Method, rule: str) -> None:
     prompt = pocket64.codec.encode("Once upon a time, Once upon a")
     limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=pocket64.eos_ids)
     memo = replace(
@@ -68,12 +89,12 @@ def test_exact_law_of_the_pair(pocket64: Pair, name: str, rule: str) -> None:
         target=MemoHandle(pocket64.target),
         drafts=tuple(MemoHandle(draft) for draft in pocket64.drafts),
     )
-    by_memo = exact_law(partial(begin, memo, name, rule, prompt, limits))
-    want = target_law(memo.target.model, prompt, Sampling(top_k=3), limits)
+    by_memo = exact_law(partial(begin, memo, method, rule, prompt, limits))
+    want = target_law(memo.target.model, prompt, TOP_3, limits)
     assert sum(by_memo.probs.values()) == pytest.approx(1.0, abs=1e-12)
     rows_differ = largest_difference(by_memo.probs, want)
     assert rows_differ < 1e-12
-    by_cache = exact_law(partial(begin, pocket64, name, rule, prompt, limits))
+    by_cache = exact_law(partial(begin, pocket64, method, rule, prompt, limits))
     assert largest_difference(by_cache.probs, want) < 1e-9
 
 
