@@ -96,6 +96,8 @@ class DraftTreeRun:
             following: list[int] = []
             for parent in level:
                 count = min(self._width, room.max_nodes - len(grown.tokens))
+                if count == 0:
+                    break
                 row, path = scores.row(1 + parent), tree.path_tokens(parent)
                 for token, law in self._children(row, count, self._counts(path, room), rng):
                     node = grown.add(parent, token, law, row)
