@@ -55,6 +55,7 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair, sampling: Sam
         BadInput: if the rule's needs are not met by the method.
     """
     there = set(pair.target.provides) | ({"draft_model"} if pair.drafts else set())
+    there |= {f"head:{name}" for name in pair.heads}
     missing = sorted(method.card.needs - there)
     if missing:
         raise UnsupportedModel(
@@ -317,7 +318,15 @@ def _kit(
         drafts=pair.drafts,
         target=session,
         prefill_features=session.prefill_features if method.taps else {},
+        heads={name: pair.heads[name] for name in heads_of(method)},
         clock=clock,
+    )
+
+
+def heads_of(method: Method) -> list[str]:
+    """Return the names of the trained heads that a method needs."""
+    return sorted(
+        need.removeprefix("head:") for need in method.card.needs if need.startswith("head:")
     )
 
 

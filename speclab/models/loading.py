@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, SpeclabError
 from speclab.models.catalogue import SPACE_MAX_BYTES, local_path, on_space
+from speclab.models.heads.shelf import HeadShelf
 from speclab.models.pair import Pair, PairEntry
 from speclab.models.text import TextCodec, check_same_vocabulary
 from speclab.models.transformer import TransformerHandle, VocabMap, is_out_of_memory
@@ -307,6 +308,7 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
         eos_ids=end_ids(target_model, tokenizer),
         device=device,
         dtype=dtype,
+        heads=HeadShelf(ASSETS / "heads" / entry.heads if entry.heads else None, target),
         notes=(f"target: {target.source}", f"draft: {draft.source}"),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from speclab.core.protocols import LocalText, ModelHandle
@@ -19,6 +20,7 @@ class PairEntry:
         memory_bytes: about how much memory both models take in the default dtype.
         dtype: default dtype on a CPU.
         chat: use the chat template by default.
+        heads: folder of bundled heads trained for this target; empty: none.
     """
 
     name: str
@@ -31,6 +33,7 @@ class PairEntry:
     memory_bytes: int
     dtype: str = "float32"
     chat: bool = False
+    heads: str = ""
 
     @property
     def bundled(self) -> bool:
@@ -45,6 +48,7 @@ class Pair:
     Attributes:
         codec: a `models.text.TextCodec`.
         eos_ids: ids that end the text.
+        heads: trained heads of the target by name, loaded when asked for.
         notes: sentences about where the weights came from.
     """
 
@@ -55,4 +59,5 @@ class Pair:
     eos_ids: frozenset[int]
     device: str = "cpu"
     dtype: str = "float32"
+    heads: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Trained heads: small networks that draft from the target's own features."""
