@@ -62,6 +62,19 @@ def race_winner(probs: NDArray[np.float64], u: float) -> int:
     return int(tokens[arrival.argmin()])
 
 
+def race_winners(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the winner [n] of the race under each noise `u` [n], as `race_winner` would."""
+    race_winner(probs, 0.0)
+    tokens = np.flatnonzero(probs)
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = (u * 2.0**53).astype(np.uint64) * golden + np.uint64(0xD1B54A32D192ED03)
+        steps = (tokens.astype(np.uint64) + np.uint64(1)) * golden
+        state = _mixed(_mixed(start)[:, None] + steps)
+        times = -np.log(((state >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+        return tokens[(times / probs[tokens]).argmin(axis=1)]
+
+
 @lru_cache(maxsize=200_000)
 def conditional_winners(
     laws: tuple[bytes, ...], winners: tuple[int, ...], law: bytes
