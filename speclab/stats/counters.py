@@ -34,8 +34,13 @@ def ratio(top: float, bottom: float) -> float | None:
 
 
 def acceptance_rate(rounds: Sequence[Round]) -> float | None:
-    """Return positions accepted / positions tested; None for trees or when nothing was tested."""
+    """Return positions accepted / positions tested; None for trees or when nothing was tested.
+
+    None also where coins were flipped beyond a failure: block verification judges whole paths.
+    """
     if not all(round_.tree.is_chain for round_ in rounds):
+        return None
+    if any(round_.num_tested > round_.num_accepted + 1 for round_ in rounds):
         return None
     tested = sum(round_.num_tested for round_ in rounds)
     return ratio(sum(round_.num_accepted for round_ in rounds), tested)

@@ -20,6 +20,7 @@ from speclab.core.rules.k_seq import price
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Limits
 from speclab.models.toy import ToyModel
+from speclab.stats.counters import acceptance_rate
 from speclab.testing import exact_law, largest_difference, target_law
 from speclab.testing.conformance import check_chain
 from speclab.testing.rule_law import rule_law
@@ -282,3 +283,12 @@ def test_block_judges_mixed_chains(nodes: str) -> None:
         path = rng.next_path()
     want = np.array([target.law((0,))[x] * target.law((0, x)) for x in range(3)])
     assert np.abs(found - want).max() < 1e-12
+
+
+def test_a_rate_per_position_is_not_given_for_whole_paths() -> None:
+    target, draft = ToyModel.random(1), ToyModel.random(2)
+    rates = {}
+    for name in ("token", "block"):
+        decoding = begin(target, (0,), method=draft_model(3), drafts=[draft], rule=name, n=60)
+        rates[name] = acceptance_rate(list(decoding))
+    assert 0.0 < rates["token"] < 1.0 and rates["block"] is None

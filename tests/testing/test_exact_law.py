@@ -151,10 +151,9 @@ def test_merging_changes_nothing(method: Method, rule: str, tokens: int) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", trees(2)[:2], ids=str)
-def test_merging_changes_nothing_of_four_tokens(method: Method) -> None:
-    merged, unmerged = both_laws(method, "token", 4)
-    assert unmerged.num_leaves > 3 * merged.num_leaves
+def test_merging_changes_nothing_of_four_tokens() -> None:
+    merged, unmerged = both_laws(trees(2)[0], "token", 4)
+    assert unmerged.num_leaves > 30 * merged.num_leaves
     assert largest_difference(merged.probs, unmerged.probs) < 1e-12
 
 
