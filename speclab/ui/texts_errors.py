@@ -97,6 +97,36 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "无法加载 {source}，权重可能已损坏：{reason}",
         "请检查名称、网络和文件；权重必须是 safetensors 或 GGUF。",
     ),
+    "head_no_weights": (
+        "{folder} 中没有草稿头的权重。",
+        "需要 .safetensors、pytorch_model.bin 或 medusa_lm_head.pt 之类的文件。",
+    ),
+    "head_no_shard": ("{folder} 的索引提到了 {file}，但该文件不存在。", "请补齐缺少的分片。"),
+    "head_key_twice": (
+        "张量 {key} 出现在 {folder} 的两个文件里，其中一个是 {file}。",
+        "文件夹里请只保留一份权重。",
+    ),
+    "head_pickle": (
+        "{file} 是 pickle 文件，内容不只是具名张量，因此没有打开。",
+        "请在可信的环境里把它转换为 safetensors。",
+    ),
+    "head_corrupt": ("无法读取 {file}：{reason}", "文件已损坏或不完整，请重新获取。"),
+    "head_other_target": (
+        "这个 {head} 头是为 {wanted} 训练的，而不是为 {target}。",
+        "请选择它所对应的目标模型，或为当前目标训练一个。",
+    ),
+    "head_no_key": (
+        "{head} 头缺少张量 {key}。",
+        "最接近的是 {near}；文件采用的是另一种布局。",
+    ),
+    "head_shape": (
+        "{head} 头的 {key} 形状为 {found}，而 {target} 需要 {wanted}。",
+        "这个头属于另一个目标模型，或其配置与权重不一致。",
+    ),
+    "head_unknown_keys": (
+        "{head} 头有 {count} 个布局之外的张量：{keys}。",
+        "文件里是另一种头，或更新的布局。",
+    ),
     "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
     "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
     "vocabulary_mismatch": (
