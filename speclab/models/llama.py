@@ -7,7 +7,6 @@ weights replace the model's own storage, so memory does not grow and the model s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +18,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import LlamaForCausalLM
 
-STATIC_ROPE = ("default", "linear", "llama3")
-SHORT_PASS = 32
-"""Passes of at most this many tokens multiply scores out; longer ones use fused attention."""
+from speclab.models.attention import AttentionCache, AttentionSpace, product
 
-FEW_TOKENS = 12
-"""Up to here a float32 product on a CPU is two to four times faster as weight times input."""
+STATIC_ROPE = ("default", "linear", "llama3")
 
 
 def tap_place(tap: str) -> int:
@@ -70,15 +66,6 @@ def _pack(modules: Sequence[nn.Linear]) -> torch.Tensor:
     return whole
 
 
-def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return x [n, in] times weight [out, in] transposed, by whichever order is faster [n, out]."""
-    count = len(x)
-    if count > FEW_TOKENS or x.dtype != torch.float32 or x.device.type != "cpu":
-        return functional.linear(x, weight)
-    columns = torch.cat((x, x)) if count == 1 else x
-    return torch.mm(weight, columns.t()).t()[:count].contiguous()
-
-
 @dataclass(frozen=True, slots=True)
 class PackedLayer:
     """One layer's weights; matrices [out, in]."""
@@ -91,7 +78,7 @@ class PackedLayer:
     down: torch.Tensor
 
 
-class PackedLlama:
+class PackedLlama(AttentionSpace):
     """The packed weights of one model, shared by all its sessions.
 
     Args:
@@ -100,13 +87,17 @@ class PackedLlama:
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         config, base = model.config, model.model
-        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim = base.layers[0].self_attn.head_dim
-        self.eps, self.dtype, self.device = config.rms_norm_eps, model.dtype, model.device
-        self.cache_dtype = torch.float32 if self._widens_cache() else model.dtype
         self.embedding, self.final_norm = base.embed_tokens.weight.detach(), base.norm.weight
         self.head = model.lm_head.weight.detach()
-        self._rotary, self._tables = base.rotary_emb, self._no_tables()
+        super().__init__(
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_dim=base.layers[0].self_attn.head_dim,
+            eps=config.rms_norm_eps,
+            weight=self.head,
+            rotary=base.rotary_emb,
+            num_layers=len(base.layers),
+        )
         self.layers = tuple(
             PackedLayer(
                 norm=layer.input_layernorm.weight.detach(),
@@ -120,33 +111,8 @@ class PackedLlama:
             for attn in (layer.self_attn,)
         )
 
-    def _widens_cache(self) -> bool:
-        """Half-precision products of a few rows are slow on a CPU, and less exact."""
-        return self.device.type == "cpu" and self.dtype in (torch.bfloat16, torch.float16)
 
-    def _no_tables(self) -> tuple[torch.Tensor, torch.Tensor]:
-        empty = torch.empty(0, 1, self.head_dim, dtype=self.dtype, device=self.device)
-        return empty, empty
-
-    def rotary(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cosine and signed sine [n, 1, head_dim] of `positions`, all below `longest`."""
-        if len(self._tables[0]) < longest:
-            places = torch.arange(max(256, 2 * longest), device=self.device)[None]
-            cos, sin = self._rotary(self.embedding, places)
-            signed = sin[0].clone()
-            signed[:, : self.head_dim // 2].neg_()
-            self._tables = cos[0][:, None], signed[:, None]
-        cos, sin = self._tables
-        return cos[positions], sin[positions]
-
-    def normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """Return RMSNorm of x [n, hidden], through float32 whatever the dtype, as models do."""
-        wide = x.float()
-        scale = wide.pow(2).mean(-1, keepdim=True).add_(self.eps).rsqrt_()
-        return (wide * scale).to(x.dtype) * weight
-
-
-class PackedCache:
+class PackedCache(AttentionCache):
     """One session's keys and values, and the passes over them.
 
     Args:
@@ -155,19 +121,8 @@ class PackedCache:
     """
 
     def __init__(self, llama: PackedLlama, capacity: int = 256) -> None:
-        self.llama, self.length = llama, 0
-        self._held = self._room(capacity)
-
-    def _room(self, capacity: int) -> torch.Tensor:
-        llama = self.llama
-        shape = (len(llama.layers), 2, llama.kv_heads, capacity, llama.head_dim)
-        return torch.empty(shape, dtype=llama.cache_dtype, device=llama.device)
-
-    def _reserve(self, length: int) -> None:
-        if length > self._held.shape[3]:
-            larger = self._room(max(length, 2 * self._held.shape[3]))
-            larger[:, :, :, : self.length] = self._held[:, :, :, : self.length]
-            self._held = larger
+        super().__init__(llama, capacity)
+        self.llama = llama
 
     def forward(
         self,
@@ -191,19 +146,20 @@ class PackedCache:
             Logits [keep, vocab] and features per tap [keep, hidden].
         """
         llama, start, count = self.llama, self.length, len(ids)
-        self._reserve(start + count)
+        self.reserve(start + count)
         places = (
             torch.arange(start, start + count) if positions is None else torch.tensor(positions)
         )
         rotary = llama.rotary(places.to(llama.device), int(places.max()) + 1)
-        mask = self._mask(seen, count)
+        mask = self.mask(seen, count)
         wanted = {tap_place(tap) % (len(llama.layers) + 1): tap for tap in taps}
         features = {}
         x = llama.embedding[ids]
         for index, layer in enumerate(llama.layers):
             if index in wanted:
                 features[wanted[index]] = x[-keep:]
-            x = x + product(self._attend(index, layer, x, rotary, mask), layer.out)
+            qkv = product(llama.normed(x, layer.norm), layer.qkv)
+            x = x + product(self.attend(index, qkv, rotary, mask), layer.out)
             gate, up = product(llama.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
             x = x + product(functional.silu(gate).mul_(up), layer.down)
         self.length += count
@@ -211,80 +167,3 @@ class PackedCache:
         if len(llama.layers) in wanted:
             features[wanted[len(llama.layers)]] = x
         return product(x, llama.head), features
-
-    def _mask(self, seen: NDArray[np.bool_] | None, count: int) -> torch.Tensor | None:
-        """Return what is added to the scores; None where every token sees all there is, or a long
-        pass over an empty cache is causal by itself."""
-        llama, total = self.llama, self.length + count
-        if seen is None:
-            if count == 1 or (count > SHORT_PASS and total == count):
-                return None
-            hidden = torch.ones(count, total, dtype=torch.bool).triu_(self.length + 1)
-        else:
-            hidden = torch.from_numpy(~seen)
-        mask = torch.zeros(hidden.shape, dtype=llama.cache_dtype).masked_fill_(hidden, -math.inf)
-        mask = mask.to(llama.device)
-        return mask.repeat(llama.heads // llama.kv_heads, 1) if count <= SHORT_PASS else mask
-
-    def _attend(
-        self,
-        index: int,
-        layer: PackedLayer,
-        x: torch.Tensor,
-        rotary: tuple[torch.Tensor, torch.Tensor],
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Return the attention output [n, heads * head_dim] before its projection."""
-        llama, start, count = self.llama, self.length, len(x)
-        heads, kv_heads, head_dim = llama.heads, llama.kv_heads, llama.head_dim
-        stop = start + count
-        qkv = product(llama.normed(x, layer.norm), layer.qkv).view(count, -1, head_dim)
-        turning = qkv[:, : heads + kv_heads]
-        cos, sin = rotary
-        turned = torch.addcmul(turning * cos, turning.roll(head_dim // 2, -1), sin)
-        keys, values = self._held[index].unbind(0)
-        keys[:, start:stop] = turned[:, heads:].transpose(0, 1)
-        values[:, start:stop] = qkv[:, heads + kv_heads :].transpose(0, 1)
-        query = turned[:, :heads].to(keys.dtype)
-        mixed = self._mix(query, keys[:, :stop], values[:, :stop], mask)
-        return mixed.to(x.dtype)
-
-    def _mix(
-        self,
-        query: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        count, heads, head_dim = query.shape
-        kv_heads = len(keys)
-        if count > SHORT_PASS:
-            fused = functional.scaled_dot_product_attention(
-                query.transpose(0, 1)[None],
-                keys[None],
-                values[None],
-                attn_mask=mask,
-                is_causal=mask is None,
-                enable_gqa=True,
-            )
-            return fused[0].transpose(0, 1).reshape(count, -1)
-        group, scale = heads // kv_heads, head_dim**-0.5
-        rows = query.view(count, kv_heads, group, head_dim).permute(1, 2, 0, 3)
-        rows = rows.reshape(kv_heads, group * count, head_dim)
-        if mask is None:
-            scores = torch.bmm(rows, keys.transpose(1, 2)).mul_(scale)
-        else:
-            scores = torch.baddbmm(mask, rows, keys.transpose(1, 2), alpha=scale)
-        mixed = torch.bmm(scores.softmax(-1), values)
-        return mixed.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1)
-
-    def crop(self, count: int) -> None:
-        """Forget the last `count` tokens."""
-        self.length -= count
-
-    def gather(self, base: int, path: Sequence[int]) -> None:
-        """Keep the first `base` tokens and, after them, those at `base + node` of `path`."""
-        index = torch.tensor(path, dtype=torch.long, device=self.llama.device) + base
-        kept = self._held.index_select(3, index)
-        self.length = base + len(path)
-        self._held[:, :, :, base : self.length] = kept

@@ -8,8 +8,9 @@ import torch
 from tiny_models import tiny, tiny_model
 
 from speclab.core.trees import TokenTree
+from speclab.models.attention import SHORT_PASS
 from speclab.models.caches import TransformersCache
-from speclab.models.llama import SHORT_PASS, PackedCache, can_be_packed
+from speclab.models.llama import PackedCache, can_be_packed
 from speclab.models.transformer import TransformerHandle
 
 TAPS = ("hidden[0]", "hidden[1]", "hidden[-1]")
