@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Row, Sampling
+from speclab.core.needs import completed
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence, Verdict
 from speclab.core.trees import EMPTY_TREE, TokenTree
@@ -81,35 +82,13 @@ class Param:
             )
 
 
-def completed(given: frozenset[str]) -> frozenset[str]:
-    """Return what proposals are, with what follows from it.
-
-    The words: "chain" or "tree"; "sampled" (every node drawn from its draft law) or "deterministic"
-    (no law: q is one-hot); how siblings came about: "iid_siblings", "siblings_without_replacement",
-    "top_k_siblings"; "shared_noise" (drawn with the noise that the target's own draw spends at
-    that position) or "independent_noise"; "raw_draft" (nodes carry the draft's law before
-    processing).
-
-    A chain has one child per node, so a sampled chain has siblings of both sampled kinds and a
-    deterministic one has top-k siblings. Noise is independent unless said to be shared.
-    """
-    more = set(given)
-    if {"chain", "sampled"} <= given:
-        more |= {"iid_siblings", "siblings_without_replacement"}
-    if {"chain", "deterministic"} <= given:
-        more.add("top_k_siblings")
-    if "shared_noise" not in given:
-        more.add("independent_noise")
-    return frozenset(more)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodCard:
     """What a method is, for people and for compatibility checks.
 
     Attributes:
         needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask", ...
-        provides: all that its proposals may be, in the words of `completed`, which adds what
+        provides: all that its proposals may be, in the words of `core.needs`, which adds what
             follows from them; `provided` says what they are under one request's settings.
     """
 

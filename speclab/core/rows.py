@@ -21,7 +21,9 @@ class TargetRows:
 
     Attributes:
         used: per tested node the two laws that its coin really used, as the rule noted them;
-            the second is None where the rule took the proposal as one-hot.
+            the second is None where the rule took the proposal as one-hot. What is drawn from
+            after a refusal is norm(max(0, carried p - q)) of them, `CoinFlip.carried` being 1 but
+            for block verification; K-SEQ leaves another remainder (`core.rules.k_seq.price`).
     """
 
     __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree", "used")

@@ -72,6 +72,18 @@ def test_names_and_what_they_are_called_in_two_languages() -> None:
         assert "Example" in rule.verify.__doc__ and "**Source:**" in rule.verify.__doc__
 
 
+def test_examples_of_one_candidate() -> None:
+    drawn = Proposal(tree=TokenTree.chain([0]), draft_probs=(np.array((0.9, 0.1)),))
+    verdict = verify("token", [(0.5, 0.5)], drawn, [LAST, 0.0])
+    assert verdict.flips[0].accept_prob == pytest.approx(5 / 9) and verdict.next_token == 1
+    chosen = Proposal(tree=TokenTree.chain([0]), draft_probs=(None,))
+    for u, token in ((0.0, 1), (0.624, 1), (0.626, 2), (LAST, 2)):
+        verdict = verify("one-hot", [(0.2, 0.5, 0.3)], chosen, [LAST, u])
+        assert verdict.flips[0].accept_prob == pytest.approx(0.2) and verdict.next_token == token
+    law, kept = rule_law(RULES["match"], (0.5, 0.5), (0.9, 0.1), num_candidates=1)
+    assert kept == pytest.approx(0.5, abs=1e-15) and law == pytest.approx([0.5, 0.5], abs=1e-15)
+
+
 def test_example_of_siblings_drawn_independently() -> None:
     verdict = verify("siblings-iid", [(0.5, 0.5)], siblings((0, 0), (0.9, 0.1)), [LAST, 0.0, 0.5])
     assert [flip.accept_prob for flip in verdict.flips] == [pytest.approx(5 / 9), 0.0]

@@ -1,0 +1,25 @@
+"""The words in which methods say what their proposals are, and rules what they need."""
+
+from __future__ import annotations
+
+
+def completed(given: frozenset[str]) -> frozenset[str]:
+    """Return what proposals are, with what follows from it.
+
+    The words: "chain" or "tree"; "sampled" (every node drawn from its draft law) or "deterministic"
+    (no law: q is one-hot); how siblings came about: "iid_siblings", "siblings_without_replacement",
+    "top_k_siblings"; "shared_noise" (drawn with the noise that the target's own draw spends at
+    that position) or "independent_noise"; "raw_draft" (nodes carry the draft's law before
+    processing).
+
+    A chain has one child per node, so a sampled chain has siblings of both sampled kinds and a
+    deterministic one has top-k siblings. Noise is independent unless said to be shared.
+    """
+    more = set(given)
+    if {"chain", "sampled"} <= given:
+        more |= {"iid_siblings", "siblings_without_replacement"}
+    if {"chain", "deterministic"} <= given:
+        more.add("top_k_siblings")
+    if "shared_noise" not in given:
+        more.add("independent_noise")
+    return frozenset(more)
