@@ -29,6 +29,14 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "{name} 不是概率分布：各项必须不小于 0，且总和为 1。",
         "请调整各柱，使总和为 1。",
     ),
+    "bars_count": ("{name} 有 {count} 根柱子；可以显示 2 到 {limit} 根。", ""),
+    "bars_number": (
+        "{name} 中有 {value}；每根柱子都需要一个不小于 0 的数。",
+        "请用空格或逗号分隔数字，例如 0.5 0.3 0.2。",
+    ),
+    "bars_all_zero": ("{name} 的柱子全是零，什么也抽不出来。", "请至少抬高一根。"),
+    "draws_range": ("无法抽 {count} 次；一次可以抽 1 到 {limit} 次。", ""),
+    "draws_do_not_fit": ("先前的抽样与现在的柱子对不上。", "请清除抽样后重新开始。"),
     "unequal_laws": (
         "p 有 {p} 项，而 q 有 {q} 项。",
         "请让两者对应相同的词元。",
