@@ -177,13 +177,17 @@ class CoinTable:
                 start[here] += 1
             else:
                 u = uniforms[columns[here], here]
-            for answer, those in _split(node.answers(u), here):
+            for answer, those in split_cases(node.answers(u), here):
                 todo.append((self.after(node, answer), those, placed))
         return ended
 
 
-def _split(answers: NDArray, cases: NDArray[np.int64]) -> list[tuple[Outcome, NDArray[np.int64]]]:
+def split_cases(
+    answers: NDArray, cases: NDArray[np.int64]
+) -> list[tuple[Outcome, NDArray[np.int64]]]:
     """Return the cases of each answer."""
+    if not len(answers):
+        return []
     if len(answers) == 1:
         return [(answers[0].item(), cases)]
     if answers.dtype == np.bool_:
