@@ -252,16 +252,17 @@ def fetch(pair: Annotated[str, typer.Argument(help="Which pair to download and c
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="pocket or smollm2-draft.")],
+    recipe: Annotated[str, typer.Argument(help="A bundled model, or a kind of head.")],
+    target: Annotated[str, typer.Option(help="Pair whose target a head is for.")] = "pocket",
     output: Annotated[Path | None, typer.Option(help="Where to write the weights.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue from the last checkpoint.")] = False,
 ) -> None:
-    """Train a bundled model again by its recipe."""
+    """Train a bundled model or a head by its recipe."""
     from speclab.training.recipes import RECIPES
 
     if recipe not in RECIPES:
         raise BadInput(f"There is no recipe {recipe!r}.", f"Recipes: {', '.join(RECIPES)}.")
-    RECIPES[recipe](output, resume)
+    RECIPES[recipe](output, resume, target)
 
 
 @app.command()

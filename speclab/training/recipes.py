@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-RecipeRunner = Callable[[Path | None, bool], None]
+RecipeRunner = Callable[[Path | None, bool, str], None]
+"""(where to write or None, whether to resume, target): only heads read the target."""
 
 
-def train_pocket(output: Path | None, resume: bool) -> None:
+def train_pocket(output: Path | None, resume: bool, target: str) -> None:
     """Make a pair by the recipe of `pocket` (some 80 minutes); the bundled files stay."""
     from speclab.training import pocket
 
     pocket.train(output or Path("runs/pocket/weights"), resume=resume)
 
 
-def train_smollm2_draft(output: Path | None, resume: bool) -> None:
+def train_smollm2_draft(output: Path | None, resume: bool, target: str) -> None:
     """Train the draft of `smollm2-135m` on text that the recipe samples from the target."""
     from speclab.training import smollm2_draft
 
