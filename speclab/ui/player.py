@@ -4,7 +4,8 @@ The value is one message as JSON text; clicks, hovers and steps never reach the 
 
 `load` shows a run: `{"op": "load", "trace": <Trace>, "run": id, "live": bool, "badge": text,
 "summary": [{"name", "title", "symbol", "value", "unit", "definition", "badge"}],
-"rule_source": [lines], "banner": text, "stopped": bool, "warnings": [sentences]}`. Sent again for
+"rule_source": [lines], "banner": text, "stopped": bool, "warnings": [sentences], "start":
+{"round": r, "steps": bool}}`; `start` says where to stand first, in sub-steps. Sent again for
 the run on show, it adds what is new and keeps the reader's place; where the rounds on show are not
 the beginning of its rounds, it replaces them all.
 
@@ -57,17 +58,21 @@ def player_script() -> str:
     return "(() => {\n'use strict';\n" + "\n".join(parts) + "})();\n"
 
 
-def player(*, labels: dict[str, str], value: str | None, elem_id: str) -> gr.HTML:
+def player(
+    *, labels: dict[str, str], value: str | None, elem_id: str, embedded: bool = False
+) -> gr.HTML:
     """Return a player.
 
     Args:
         labels: `texts_player.EN` or `texts_player.ZH`.
         value: one message as a JSON string (`load` or `append`, see above), or None.
         elem_id: id of the element in the page.
+        embedded: one figure among others: it neither reads nor writes the address.
     """
     return gr.HTML(
         value=value or "",
         labels=json.dumps(labels, ensure_ascii=False),
+        embedded=embedded,
         html_template='<div class="sp-root"></div>',
         css_template=(_ASSETS / "css" / "player.css").read_text(encoding="utf-8"),
         js_on_load=player_script(),

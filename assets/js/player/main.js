@@ -183,11 +183,16 @@ function receiveLoad(message) {
   Object.assign(view, {round: 0, step: null, focus: null, pinned: false, hover: null, follow: store.live});
   if (!sameRun) view.guesses.clear();
   selectedNode = null; litNode = null; currentNode = null; sourceNodes = [];
+  const start = message.start;
+  if (start?.steps) {
+    view.staged = ui.staged.checked = true;
+    ui.root.classList.add('staged');
+  }
   buildStrip(() => {
     if (store.rounds.length) {
       const first = store.rounds.find((round) => round.items.some((item) => item.state === 'rejected'));
-      const round = place ? place.round : view.staged ? 0 : lastRound();
-      show(round, view.staged ? (place ? restOf(Math.min(round, lastRound())) : 0) : null, {scroll: store.live || Boolean(place)});
+      const round = place ? place.round : start ? start.round : view.staged ? 0 : lastRound();
+      show(round, view.staged ? (place ? restOf(Math.min(round, lastRound())) : 0) : null, {scroll: store.live || Boolean(place || start)});
       if (place?.pin && itemOfKey(place.pin)) select(itemOfKey(place.pin));
       else if (first && !place && !view.staged && !store.live) select(first.items.find((item) => item.state === 'rejected'), {pin: false});
       restoreLink();
@@ -238,7 +243,7 @@ new ResizeObserver(() => {
   if (store.rounds.length && view.focus) { drawCard(); updateFolds(); }
 }).observe(ui.card);
 
-if (new URLSearchParams(location.search).get('guess') === '1') {
+if (!props.embedded && new URLSearchParams(location.search).get('guess') === '1') {
   view.guessing = view.staged = ui.guessing.checked = ui.staged.checked = true;
   ui.root.classList.add('staged');
 }

@@ -113,6 +113,7 @@ function neighbour(step) {
 
 // The address names the pinned token, so that a link opens on it.
 function writeLink() {
+  if (props.embedded) return;
   const url = new URL(location.href);
   if (view.pinned) {
     url.searchParams.set('round', view.focus.round);
@@ -127,7 +128,7 @@ function writeLink() {
   }
 }
 
-let linkPending = true;
+let linkPending = !props.embedded;
 function restoreLink() {
   if (!linkPending) return;
   linkPending = false;
