@@ -33,7 +33,7 @@ class CoinFlip:
         accepted: the coin's own verdict.
         overruled: the rule kept the token although its coin failed, or dropped it although it won.
         carried: the joint ratio of the path before this token (block verification), which scales
-            the target: the residual here is norm(max(0, carried p - q)); 1 for all other rules.
+            the target; 1 for all other rules.
     """
 
     node: int
@@ -97,8 +97,8 @@ class Slice:
         tokens: token ids, most relevant first [k].
         target, draft: the laws used in the test [k]; draft is empty when nothing was drafted.
         raw_target, raw_draft: the models' own laws, before temperature and filters [k].
-        overlap: sum of min(target, draft) over the whole vocabulary; the residual at a token is
-            max(0, target - draft) / (1 - overlap).
+        overlap: sum of min(target, draft) over the whole vocabulary.
+        left: after a refusal, the law that the rule went on with [k]; else empty.
         rest_target, rest_draft: mass outside `tokens`.
         deterministic: the proposal was one-hot here.
     """
@@ -111,6 +111,7 @@ class Slice:
     raw_target: tuple[float, ...] = ()
     raw_draft: tuple[float, ...] = ()
     overlap: float = 0.0
+    left: tuple[float, ...] = ()
     rest_target: float = 0.0
     rest_draft: float = 0.0
     deterministic: bool = False
@@ -334,6 +335,6 @@ def _check_consistent(trace: Trace) -> None:
             if cut.node is not None and not 0 <= cut.node < size:
                 raise TraceFormatError(f"{where}.slices[{place}] names node {cut.node}.")
             count = len(cut.tokens)
-            rows = (cut.target, cut.draft, cut.raw_target, cut.raw_draft)
+            rows = (cut.target, cut.draft, cut.raw_target, cut.raw_draft, cut.left)
             if len(cut.target) != count or any(len(row) not in (0, count) for row in rows):
                 raise TraceFormatError(f"{where}.slices[{place}] has rows of unequal length.")

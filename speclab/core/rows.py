@@ -21,12 +21,12 @@ class TargetRows:
 
     Attributes:
         used: per tested node the two laws that its coin really used, as the rule noted them;
-            the second is None where the rule took the proposal as one-hot. What is drawn from
-            after a refusal is norm(max(0, carried p - q)) of them, `CoinFlip.carried` being 1 but
-            for block verification; K-SEQ leaves another remainder (`core.rules.k_seq.price`).
+            the second is None where the rule took the proposal as one-hot.
+        left: per refused node the weights [vocab] that take the target's place after it, as the
+            rule noted them; they need not sum to 1.
     """
 
-    __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree", "used")
+    __slots__ = ("_generated", "_laws", "_row", "_sampling", "_tree", "left", "used")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class TargetRows:
         self._generated = generated
         self._laws: dict[int, Law] = {}
         self.used: dict[int, tuple[Law, Law | None]] = {}
+        self.left: dict[int, Law] = {}
 
     def __getitem__(self, index: int) -> Law:
         law = self._laws.get(index)
@@ -57,6 +58,10 @@ class TargetRows:
     def note(self, node: int, target: Law, draft: Law | None) -> None:
         """Keep the laws that a node's coin uses, for whoever records the round."""
         self.used[node] = (target, draft)
+
+    def note_left(self, node: int, weights: Law) -> None:
+        """Keep the weights that are left after the refusal of a node."""
+        self.left[node] = weights
 
     def raw(self, index: int) -> Law:
         """The target's law before processing [vocab]."""

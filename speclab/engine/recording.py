@@ -119,6 +119,7 @@ def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
                 raw_draft=raw_draft() if raw_draft is not None else None,
                 must_show=(flip.token, outcome.verdict.next_token),
                 deterministic=draft is None,
+                left=_normalised(outcome.rows.left.get(flip.node)),
             )
         )
     if outcome.verdict.outcome != "correction":
@@ -139,6 +140,10 @@ def _slices(outcome: RoundOutcome, context_length: int) -> tuple[Slice, ...]:
     return tuple(slices)
 
 
+def _normalised(weights: Law | None) -> Law | None:
+    return None if weights is None else weights / weights.sum()
+
+
 def _one_hot_draft(token: int, target: Law) -> Law:
     """Return the one-hot law of a token that may lie outside the target's vocabulary."""
     return one_hot(token, max(len(target), token + 1))
@@ -154,13 +159,15 @@ def cut_slice(
     raw_draft: Law | None,
     must_show: Sequence[int],
     deterministic: bool,
+    left: Law | None = None,
 ) -> Slice:
     """Cut laws [vocab] to the tokens that matter and round them to five digits.
 
     A draft's laws may be narrower or wider than the target's; ids it lacks have probability 0.
     """
-    draft, raw_draft = (
-        law if law is None else align(law, max(len(law), len(target))) for law in (draft, raw_draft)
+    draft, raw_draft, left = (
+        law if law is None else align(law, max(len(law), len(target)))
+        for law in (draft, raw_draft, left)
     )
     weight = target if draft is None else np.maximum(target, draft[: len(target)])
     size = min(SLICE_TOKENS, len(weight))
@@ -185,6 +192,7 @@ def cut_slice(
         draft=pick(draft),
         raw_target=pick(raw_target),
         raw_draft=pick(raw_draft),
+        left=pick(left),
         overlap=0.0 if draft is None else float(f"{overlap(target, draft):.8g}"),
         rest_target=rest(target),
         rest_draft=0.0 if draft is None else rest(draft),

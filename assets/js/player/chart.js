@@ -12,7 +12,8 @@ function chartData(item, phase) {
   const rows = slice.tokens.map((token, i) => {
     const p = slice.target[i];
     const q = !drafted ? null : slice.draft?.length ? slice.draft[i] : Number(token === flip.token);
-    const residual = drafted && !matched && overlap < 1 ? Math.max(0, p - q) / (1 - overlap) : null;
+    const formula = drafted && !matched && overlap < 1 ? Math.max(0, p - q) / (1 - overlap) : null;
+    const residual = slice.left?.length ? slice.left[i] : formula;
     return {token, p, q, overlap: drafted ? Math.min(p, q) : null, excess: drafted ? Math.max(0, p - q) : null, residual};
   });
   const knowsTarget = phase !== 'draft';
@@ -35,7 +36,7 @@ function seriesOf(data) {
   return SERIES.filter((name) => {
     if (name === 'target') return data.knowsTarget;
     if (name === 'draft') return data.drafted;
-    if (name === 'residual') return data.drafted && data.reveal && !data.matched && data.overlap < 1;
+    if (name === 'residual') return data.drafted && data.reveal && data.rows.some((row) => row.residual !== null);
     return data.drafted && data.knowsTarget;
   });
 }

@@ -97,6 +97,8 @@ def verify_block(rows: TargetRows, proposal: Proposal, rng: Randomness, position
     kept, flips = settle(coins)
     full = kept == len(tree)
     law = laws[kept] if full else residual(joints[kept] * laws[kept], drafts[kept])
+    if not full:
+        rows.note_left(kept, law)
     token, outcome = final_draw(law, not tree.tokens, not full, rng, position + kept)
     return Verdict(accepted=tuple(range(kept)), next_token=token, outcome=outcome, flips=flips)
 

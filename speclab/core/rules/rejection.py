@@ -160,6 +160,7 @@ def walk(
                 node = child
                 break
             p = left(trial)
+            rows.note_left(child, p)
         else:
             token, outcome = last(p, not tree.tokens, bool(children), rng, position + len(accepted))
             return Verdict(
