@@ -135,6 +135,34 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "{head} 头有 {count} 个布局之外的张量：{keys}。",
         "文件里是另一种头，或更新的布局。",
     ),
+    "head_layers": (
+        "{head} 头读取第 {wanted} 层，而 {target} 只有 {layers} 层。",
+        "这个头是为另一个目标模型训练的。",
+    ),
+    "head_vocabulary": (
+        "{head} 头的 {key} 与 {target} 的 {vocab} 个词元不符。",
+        "这个头是为另一个目标模型训练的，或文件已损坏。",
+    ),
+    "needs_head": (
+        "方法 {method} 需要训练好的头，而这一对模型没有。",
+        "请换一对带有头的模型，或改用 prompt-lookup 这类方法。",
+    ),
+    "medusa_layout": (
+        "没有找到 Medusa 头的任何一块；文件里是 {keys}。",
+        "需要 0.0.linear.weight 或 blocks.0.layers.0.weight 这样的键。",
+    ),
+    "medusa_token_map": (
+        "token_map 提到编号 {id}，而 {target} 只有 {size} 个编号。",
+        "这个头是为另一个目标模型制作的。",
+    ),
+    "hydra_layout": (
+        "没有找到 Hydra 头的任何一块；文件里是 {keys}。",
+        "需要 hydra_mlp.0.0.linear.weight 这样的键。",
+    ),
+    "hydra_architecture": (
+        "这些 Hydra 头的结构是 {found}；这里只读取 mlp 结构的头。",
+        "请选择 hydra_head_arch 为 mlp 的头，例如本项目训练的头。",
+    ),
     "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
     "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
     "vocabulary_mismatch": (

@@ -12,7 +12,10 @@ from speclab.core.errors import BadInput
 LoadHead = Callable[[Path, Any], Any]
 """(folder, target handle) -> head handle."""
 
-LOADERS: dict[str, str] = {}
+LOADERS: dict[str, str] = {
+    "medusa": "speclab.models.heads.medusa",
+    "hydra": "speclab.models.heads.hydra",
+}
 """Module that has `load_head(folder, target)` of each kind of head, by its name in cards."""
 
 

@@ -1,0 +1,91 @@
+"""Hydra: heads that also read the tokens drafted before them on their path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit, LocalText, MethodCard
+from speclab.methods.rank_drafting import (
+    FINAL_STATE,
+    PROVIDES,
+    TREE_PARAMS,
+    Choices,
+    RankTreeRun,
+    TreeLimits,
+    accuracies_of,
+    head_of,
+    shape_words,
+)
+
+
+class HydraRun(RankTreeRun):
+    """One request of Hydra.
+
+    Args:
+        head: a `HydraHead`.
+    """
+
+    def __init__(self, head: Any, kit: DraftKit, limits: TreeLimits) -> None:
+        super().__init__(kit, FINAL_STATE, accuracies_of(head), limits)
+        self._head, self._passes = head, 0
+
+    @property
+    def num_passes(self) -> int:
+        """One pass per level."""
+        return self._passes
+
+    def choices(self, paths: Sequence[tuple[int, ...]]) -> list[Choices]:
+        """Return the choices of the level's head after each path, which it reads."""
+        self._passes = len(paths[0])
+        rows = self._head.rows(self.feature, paths, self.vocab_size)
+        return [(best, rows.law(i)) for i, best in enumerate(rows.best(self.limits.top_k))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hydra:
+    """Medusa's static tree, with heads that depend on each other.
+
+    A head reads the target's state and the tokens on the path so far, so that cousins, unlike in
+    Medusa, differ. The tree is filled level by level.
+
+    Attributes:
+        num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
+
+    **Source:** Hydra 2402.05109, section 3.
+    """
+
+    num_heads: int = 4
+    tree_nodes: int = 16
+    top_k: int = 4
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="hydra",
+        title=LocalText("Hydra (heads that read the path)", "Hydra（读取路径的多头）"),
+        one_liner=LocalText(
+            "Like Medusa, but each head also reads the tokens drafted before it on its path.",
+            "与 Medusa 相似，但每个头还会读取路径上先前起草的词元。",
+        ),
+        paper="Hydra, Ankner et al. 2024",
+        paper_url="https://arxiv.org/abs/2402.05109",
+        needs=frozenset({"hidden", "tree_mask", "head:hydra"}),
+        provides=PROVIDES,
+        params=TREE_PARAMS,
+        colour_token="method-5",
+    )
+    taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Chosen siblings under any sampling."""
+        return shape_words(self.top_k, self.tree_nodes)
+
+    def start(self, kit: DraftKit) -> HydraRun:
+        """Take the last feature of the prompt.
+
+        Raises:
+            UnsupportedModel: if the pair has no Hydra heads.
+        """
+        limits = TreeLimits(num_heads=self.num_heads, tree_nodes=self.tree_nodes, top_k=self.top_k)
+        return HydraRun(head_of(kit, "hydra"), kit, limits)
