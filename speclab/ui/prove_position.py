@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from speclab.core.errors import BadInput, SpeclabError
+from speclab.core.errors import BadInput
 from speclab.core.protocols import VerifyRule
 from speclab.core.rules import RULES
+from speclab.ui.prove_panel import Reply, panel
 from speclab.ui.prove_words import (
     Sentence,
     control_verdict,
@@ -22,13 +21,11 @@ from speclab.ui.prove_words import (
     share,
     verdict,
 )
-from speclab.ui.texts_errors import error_text
 from speclab.ui.texts_prove import PROVE
 
 if TYPE_CHECKING:
     from speclab.lab.position_draws import PositionDraws, PositionLaw
 
-ASSETS = Path(__file__).parents[2] / "assets"
 STANDARD = {"p": [0.5, 0.3, 0.15, 0.05], "q": [0.2, 0.6, 0.1, 0.1]}
 THIRD, TWO_THIRDS = 1 / 3, 2 / 3
 PRESETS: dict[str, dict[str, Any]] = {
@@ -43,34 +40,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Bars worth a look; the standard pair is the one on which every rule states its bias."""
 ENTRIES = re.compile(r"[\s,;]+")
-
-Reply = dict[str, Any]
-Ask = Callable[[str], str]
-
-
-def script(*parts: str) -> str:
-    """Return JavaScript parts (paths under assets/js, without suffix) in one function scope."""
-    text = "\n".join(
-        (ASSETS / "js" / f"{part}.js").read_text(encoding="utf-8")
-        for part in ("player/dom", "prove/reply", *parts)
-    )
-    return f"(() => {{\n'use strict';\n{text}\n}})();\n"
-
-
-def answering(function: Callable[[dict[str, Any]], Reply], name: str, lang: str) -> Ask:
-    """Return a function that the browser can call: JSON in, JSON out, faults as a sentence."""
-
-    def ask(payload: str) -> str:
-        try:
-            reply = function(json.loads(payload))
-        except SpeclabError as error:
-            reply = {"error": error_text(error, lang)}
-        except (KeyError, TypeError, ValueError):
-            reply = {"error": PROVE[lang]["bad_request"]}
-        return json.dumps(reply, ensure_ascii=False)
-
-    ask.__name__ = name
-    return ask
 
 
 def one_position(
@@ -88,7 +57,6 @@ def one_position(
         state: {"p", "q", "tokens", "rule", "values"}; None: the standard pair under `token`.
         rules: names to choose from. parts: what is shown besides the bars.
     """
-    start = state or {**STANDARD, "rule": "token"}
     options = {
         "rules": [rule_facts(RULES[name], lang) for name in rules],
         "presets": [
@@ -97,30 +65,22 @@ def one_position(
         ],
         "parts": list(parts),
     }
-    mount = (
-        "const given = JSON.parse(props.figure);\n"
-        "const call = async (name, payload) => "
-        "JSON.parse(await server[name](JSON.stringify(payload)));\n"
+    start = (
         "const pinned = () => document.querySelector('#player')?.pinnedLaws?.() ?? null;\n"
         "mount(element.querySelector('.pv-root'), given.state, {...given.options, call, pinned: "
-        "given.options.parts.includes('presets') ? pinned : null});\n"
+        "given.options.parts.includes('presets') ? pinned : null});"
     )
-    joined = script("prove/bars", "prove/one_position")
-    return gr.HTML(
-        value="",
-        labels=json.dumps(PROVE[lang], ensure_ascii=False),
-        figure=json.dumps({"state": start, "options": options}, ensure_ascii=False),
-        html_template='<div class="pv-root"></div>',
-        css_template=(ASSETS / "css" / "prove.css").read_text(encoding="utf-8"),
-        js_on_load=joined.replace("\n})();\n", f"\n{mount}}})();\n"),
-        apply_default_css=False,
+    return panel(
+        lang,
         elem_id=elem_id,
-        elem_classes=["speclab-prove"],
-        server_functions=[
-            answering(lambda given: law_reply(given, lang), "law", lang),
-            answering(lambda given: draw_reply(given, lang), "draw", lang),
-            answering(numbers_reply, "numbers", lang),
-        ],
+        parts=("prove/one_position",),
+        start=start,
+        figure={"state": state or {**STANDARD, "rule": "token"}, "options": options},
+        answers={
+            "law": lambda given: law_reply(given, lang),
+            "draw": lambda given: draw_reply(given, lang),
+            "numbers": numbers_reply,
+        },
     )
 
 

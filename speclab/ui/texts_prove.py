@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from speclab.ui import texts_prove_panels as panels
+
 EN: dict[str, str] = {
-    # panels
     "panel_position": "One position",
     "panel_outcomes": "All outcomes",
     "panel_models": "Real models",
     "panel_meanings": "Three meanings of lossless",
-    # one position
     "op_question": "One token, two laws, one rule: is what comes out still p?",
     "op_presets": "Examples",
     "op_pinned": "Token pinned in Watch",
-    "op_nothing_pinned": "No token with a drafted law is selected in the tab Watch. "
-    "Select one there (a token that was drafted), then press this again.",
+    "op_nothing_pinned": "No token with a drafted law is selected in the tab Watch. Select one "
+    "there (a token that was drafted), then press this again.",
     "op_target": "Target p",
     "op_draft": "Draft q",
     "op_drag": "drag the bars, or use the arrow keys",
     "op_shared": "Shared: min(p, q)",
     "op_shared_note": "striped: what p has beyond q, the residual",
-    "op_overlap": "The solid part sums to {overlap} = 1 − TV: the share of drafts that the ratio "
-    "test keeps. Total variation between p and q: {tv}.",
+    "op_overlap": "The solid part sums to {overlap} = 1 − TV: the share of drafts that the "
+    "ratio test keeps. Total variation between p and q: {tv}.",
     "op_rule": "Rule",
     "op_kind_lossless": "Lossless",
     "op_kind_lossy": "Lossy by design",
@@ -57,16 +57,15 @@ EN: dict[str, str] = {
     "preset_far": "Far apart",
     "law_exact": "The exact law under this rule equals p; the largest difference is {gap}. "
     "{kept} of the drafts are kept.",
-    "law_exact_filtered": "The exact law under this rule equals the filtered p. "
-    "{kept} of the drafts are kept.",
-    "law_off": "The exact law under this rule misses p by {bias} in total variation. "
-    "{kept} of the drafts are kept.",
+    "law_exact_filtered": "The exact law under this rule equals the filtered p. {kept} of the "
+    "drafts are kept.",
+    "law_off": "The exact law under this rule misses p by {bias} in total variation. {kept} of "
+    "the drafts are kept.",
     "law_off_filtered": "Draft and target are cut to their top 2 here; the exact law misses the "
     "filtered p by {bias} in total variation. {kept} of the drafts are kept.",
     "law_candidates": " With {n} drafted candidates.",
     "law_luck": "On these two laws even this rule leaves p untouched; on others it does not.",
     "draw_certain": "p allows one token only, so there is nothing to compare.",
-    # verdicts
     "mark_law": "Exact.",
     "mark_not_rejected": "Not rejected.",
     "mark_rejected": "Rejected.",
@@ -77,20 +76,20 @@ EN: dict[str, str] = {
     "kind_broken": "Broken.",
     "unit_draws": "draws",
     "unit_sequences": "sequences",
-    "verdict_not_rejected": "{n} {unit} under “{rule}” look like the target "
-    "({test}, {cells} cells, p-value {p}).",
-    "verdict_rejected": "{n} {unit} under “{rule}” do not follow the target "
-    "({test}, {cells} cells, p-value {p}; the level is {level}).",
-    "verdict_rejected_forbidden": "{forbidden} of {n} {unit} under “{rule}” are impossible under "
-    "the target; one is enough.",
+    "verdict_not_rejected": "{n} {unit} under “{rule}” look like the target ({test}, {cells} "
+    "cells, p-value {p}).",
+    "verdict_rejected": "{n} {unit} under “{rule}” do not follow the target ({test}, {cells} "
+    "cells, p-value {p}; the level is {level}).",
+    "verdict_rejected_forbidden": "{forbidden} of {n} {unit} under “{rule}” are impossible "
+    "under the target; one is enough.",
     "verdict_inconclusive": "{n} {unit} under “{rule}” are not rejected ({test}, {cells} cells, "
     "p-value {p}), but neither is the control. Draw more.",
     "verdict_inconclusive_one": "One token says nothing about a law. Draw more.",
-    "verdict_seen": " A bias of {bias} in total variation, whatever its direction, "
-    "would have been seen in {power} of such runs.",
+    "verdict_seen": " A bias of {bias} in total variation, whatever its direction, would have "
+    "been seen in {power} of such runs.",
     "control_caught": "“{control}” on as many samples: rejected (p-value {p}).",
-    "control_missed": "“{control}” on as many samples: not rejected (p-value {p}), "
-    "so this N cannot tell right from wrong.",
+    "control_missed": "“{control}” on as many samples: not rejected (p-value {p}), so this N "
+    "cannot tell right from wrong.",
     "test_chi-square": "chi-square",
     "test_g-test": "G-test",
     "test_missing-mass": "missing mass",
@@ -100,14 +99,17 @@ EN: dict[str, str] = {
     "test_variation": "Total variation",
     "test_power": "Power",
     "test_result": "p-value {p}; corrected for several tests (Holm) {adjusted}.",
-    "about_directed": "It asks only whether tokens with p > q come as often as they should: "
-    "a wrong verifier leaves its bias there.",
+    "about_directed": "It asks only whether tokens with p > q come as often as they should: a "
+    "wrong verifier leaves its bias there.",
     "about_missing-mass": "It asks whether something that p allows never comes.",
     "about_g-test": "The likelihood ratio of the same cells.",
-    "variation": "{estimate} between the draws and the target; chance alone shows {floor}; "
-    "95% interval {low} to {high}.",
-    "power": "A bias of {bias} in the hardest direction is seen in {power} of such runs; "
-    "{n} samples see it in 90%.",
+    "variation": "{estimate} between the draws and the target; chance alone shows {floor}; 95% "
+    "interval {low} to {high}.",
+    "power": "A bias of {bias} in the hardest direction is seen in {power} of such runs; {n} "
+    "samples see it in 90%.",
+    "no_plot": "The figure could not be drawn: the chart library did not load.",
+    "stopped": "Stopped.",
+    "mark_measured": "Measured.",
 }
 
 ZH: dict[str, str] = {
@@ -118,15 +120,15 @@ ZH: dict[str, str] = {
     "op_question": "一个词元，两个分布，一条规则：出来的还是 p 吗？",
     "op_presets": "示例",
     "op_pinned": "“观察”中选定的词元",
-    "op_nothing_pinned": "“观察”页里没有选定带草稿分布的词元。"
-    "请先在那里选定一个起草过的词元，再按一次。",
+    "op_nothing_pinned": "“观察”页里没有选定带草稿分布的词元。请先在那里选定一个起草过的词元，再"
+    "按一次。",
     "op_target": "目标 p",
     "op_draft": "草稿 q",
     "op_drag": "拖动柱子，或用方向键",
     "op_shared": "共有部分 min(p, q)",
     "op_shared_note": "斜纹：p 超出 q 的部分，即残差",
-    "op_overlap": "实心部分之和为 {overlap} = 1 − TV，即比值检验保留草稿的比例。"
-    "p 与 q 的总变差：{tv}。",
+    "op_overlap": "实心部分之和为 {overlap} = 1 − TV，即比值检验保留草稿的比例。p 与 q 的总变差"
+    "：{tv}。",
     "op_rule": "规则",
     "op_kind_lossless": "无损",
     "op_kind_lossy": "有意的有损",
@@ -179,19 +181,19 @@ ZH: dict[str, str] = {
     "kind_broken": "错误。",
     "unit_draws": "次抽样",
     "unit_sequences": "条序列",
-    "verdict_not_rejected": "“{rule}”下的 {n} {unit}看起来服从目标分布"
-    "（{test}，{cells} 个格子，p 值 {p}）。",
-    "verdict_rejected": "“{rule}”下的 {n} {unit}不服从目标分布"
-    "（{test}，{cells} 个格子，p 值 {p}；检验水平 {level}）。",
-    "verdict_rejected_forbidden": "“{rule}”下的 {n} {unit}中有 {forbidden} 个在目标分布下"
-    "不可能出现；一个就足够了。",
-    "verdict_inconclusive": "“{rule}”下的 {n} {unit}没有被拒绝（{test}，{cells} 个格子，"
-    "p 值 {p}），但对照也没有被拒绝。请多抽一些。",
+    "verdict_not_rejected": "“{rule}”下的 {n} {unit}看起来服从目标分布（{test}，{cells} 个格子，"
+    "p 值 {p}）。",
+    "verdict_rejected": "“{rule}”下的 {n} {unit}不服从目标分布（{test}，{cells} 个格子，p 值 {p}"
+    "；检验水平 {level}）。",
+    "verdict_rejected_forbidden": "“{rule}”下的 {n} {unit}中有 {forbidden} 个在目标分布下不可能"
+    "出现；一个就足够了。",
+    "verdict_inconclusive": "“{rule}”下的 {n} {unit}没有被拒绝（{test}，{cells} 个格子，p 值 {p}"
+    "），但对照也没有被拒绝。请多抽一些。",
     "verdict_inconclusive_one": "一个词元说明不了分布。请多抽一些。",
     "verdict_seen": "若有总变差为 {bias} 的偏差，无论方向，{power} 的此类运行都能发现。",
     "control_caught": "同样多的样本下，“{control}”被拒绝（p 值 {p}）。",
-    "control_missed": "同样多的样本下，“{control}”没有被拒绝（p 值 {p}），"
-    "所以这个 N 还分不出对错。",
+    "control_missed": "同样多的样本下，“{control}”没有被拒绝（p 值 {p}），所以这个 N 还分不出对"
+    "错。",
     "test_chi-square": "卡方检验",
     "test_g-test": "G 检验",
     "test_missing-mass": "缺失概率检验",
@@ -206,6 +208,9 @@ ZH: dict[str, str] = {
     "about_g-test": "同样格子上的似然比。",
     "variation": "抽样与目标之间为 {estimate}；仅凭偶然就有 {floor}；95% 区间 {low} 到 {high}。",
     "power": "最难方向上 {bias} 的偏差，{power} 的此类运行能发现；要达到 90% 需要 {n} 个样本。",
+    "no_plot": "无法绘图：图表库没有载入。",
+    "stopped": "已停止。",
+    "mark_measured": "实测。",
 }
 
-PROVE: dict[str, dict[str, str]] = {"en": EN, "zh": ZH}
+PROVE: dict[str, dict[str, str]] = {"en": {**EN, **panels.EN}, "zh": {**ZH, **panels.ZH}}

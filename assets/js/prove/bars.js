@@ -2,6 +2,7 @@
 const STEPS = {ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1};
 const TOPS = [0.2, 0.4, 0.6, 0.8, 1];
 
+const countText = (n) => n.toLocaleString('en-US');
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const sumOf = (values) => values.reduce((total, x) => total + x, 0);
 const topFor = (...laws) => TOPS.find((top) => top >= 1.08 * Math.max(...laws.flat())) || 1;
@@ -95,7 +96,8 @@ function sharedBars(tokens, name, note) {
 }
 
 /* What comes out: target as an outline, the rule's exact law as a line, draws as filled bars.
-   `set({target, law, counts, top})`; without draws only outline and line are there. */
+   `set({target, law, counts, top})`; without draws only outline and line are there. With `exact: true` the
+   counts are shares already. */
 function outcomeBars(kind, name, tokens) {
   const {row, cols} = barRow(`outcome ${kind}`, name, '', tokens, (token) =>
     make('div', {class: 'op-col'},
@@ -103,18 +105,18 @@ function outcomeBars(kind, name, tokens) {
       make('div', {class: 'op-value'}), make('div', {class: 'op-token'}, token)));
   const note = make('span', {class: 'op-count'});
   row.firstChild.append(note);
-  return {row, note, set({target, law, counts, top}) {
+  return {row, note, set({target, law, counts, top, exact = false}) {
     const total = counts?.length ? sumOf(counts) : 0;
     row.classList.toggle('empty', !total);
     cols.forEach((col, i) => {
-      const [drawn, want, line] = col.firstChild.children, share = total ? counts[i] / total : 0;
+      const [drawn, want, line] = col.firstChild.children, share = exact ? counts[i] : total ? counts[i] / total : 0;
       setHeight(drawn, share, top);
       setHeight(want, target[i], top);
       line.style.bottom = `${100 * clamp(law[i] / top, 0, 1)}%`;
       col.classList.toggle('off', Math.abs(law[i] - target[i]) > 5e-4);
       const shown = total ? share : law[i];
       col.children[1].textContent = prob(shown);
-      col.setAttribute('title', label('op_hover', {token: tokens[i], p: prob(target[i]), law: prob(law[i]), counts: total ? counts[i] : 0}));
+      col.setAttribute('title', label(exact ? 'out_hover' : 'op_hover', {token: tokens[i], p: prob(target[i]), law: prob(law[i]), counts: total ? counts[i] : 0}));
     });
   }};
 }

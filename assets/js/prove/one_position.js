@@ -13,7 +13,6 @@ const KINDS = ['lossless', 'lossy', 'broken'];
 const DRAWS = [1, 100, 100000];
 const LETTERS = 'ABCDEFGHIJKLMNOP';
 
-const countText = (n) => n.toLocaleString('en-US');
 const namesFor = (law, names) => (names?.length === law.length ? names : law.map((_, i) => LETTERS[i] ?? String(i)));
 
 // Chips that replace the bars.

@@ -70,6 +70,7 @@ function moreBox(apply) {
 }
 
 const LEGEND = ['want', 'line', 'drawn'];
-function outcomeLegend() {
-  return make('div', {class: 'op-legend'}, LEGEND.map((key) => make('span', {}, make('i', {class: `op-key ${key}`}), label(`op_key_${key}`))));
+function outcomeLegend(words = 'op_key') {
+  const keys = words === 'op_key' ? LEGEND : ['want', 'drawn'];
+  return make('div', {class: 'op-legend'}, keys.map((key) => make('span', {}, make('i', {class: `op-key ${key}`}), label(`${words}_${key}`))));
 }

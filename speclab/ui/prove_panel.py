@@ -1,0 +1,79 @@
+"""One panel of the tab Prove: a gr.HTML with its script, words and functions on the server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from speclab.core.errors import SpeclabError
+from speclab.ui.texts_errors import error_text
+from speclab.ui.texts_prove import PROVE
+
+ASSETS = Path(__file__).parents[2] / "assets"
+SHARED = ("player/dom", "prove/reply", "prove/bars", "prove/panel")
+CALL = (
+    "const call = async (name, payload) => JSON.parse(await server[name](JSON.stringify(payload)));"
+)
+
+Reply = dict[str, Any]
+Answer = Callable[[dict[str, Any]], Reply]
+
+
+def script(parts: Sequence[str], start: str) -> str:
+    """Return JavaScript parts (under assets/js, without suffix) in one scope, then `start`."""
+    text = "\n".join(
+        (ASSETS / "js" / f"{part}.js").read_text(encoding="utf-8") for part in (*SHARED, *parts)
+    )
+    return f"(() => {{\n'use strict';\n{text}\n{CALL}\n{start}\n}})();\n"
+
+
+def answering(function: Answer, name: str, lang: str) -> Callable[[str], str]:
+    """Return a function that the browser can call: JSON in, JSON out, faults as a sentence."""
+
+    def ask(payload: str) -> str:
+        try:
+            reply = function(json.loads(payload))
+        except SpeclabError as error:
+            reply = {"error": error_text(error, lang)}
+        except (KeyError, TypeError, ValueError):
+            reply = {"error": PROVE[lang]["bad_request"]}
+        return json.dumps(reply, ensure_ascii=False)
+
+    ask.__name__ = name
+    return ask
+
+
+def panel(
+    lang: str,
+    *,
+    elem_id: str,
+    parts: Sequence[str],
+    start: str,
+    answers: Mapping[str, Answer] | None = None,
+    figure: Mapping[str, Any] | None = None,
+) -> gr.HTML:
+    """Return a panel; what it shows lives in the browser, so visitors never share it.
+
+    Args:
+        lang: "en" or "zh". elem_id: id in the page.
+        parts: scripts besides the shared ones. start: JavaScript that mounts the panel; it sees
+            `element`, `given` (the figure), `call(name, payload)` and what the parts define.
+        answers: what `call` reaches on the server, by name. figure: what the panel starts from.
+    """
+    given = "const given = JSON.parse(props.figure);\n"
+    return gr.HTML(
+        value="",
+        labels=json.dumps(PROVE[lang], ensure_ascii=False),
+        figure=json.dumps(figure or {}, ensure_ascii=False),
+        html_template='<div class="pv-root"></div>',
+        css_template=(ASSETS / "css" / "prove.css").read_text(encoding="utf-8"),
+        js_on_load=script(parts, given + start),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=["speclab-prove"],
+        server_functions=[answering(f, name, lang) for name, f in (answers or {}).items()],
+    )
