@@ -37,6 +37,11 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "bars_all_zero": ("{name} 的柱子全是零，什么也抽不出来。", "请至少抬高一根。"),
     "draws_range": ("无法抽 {count} 次；一次可以抽 1 到 {limit} 次。", ""),
     "draws_do_not_fit": ("先前的抽样与现在的柱子对不上。", "请清除抽样后重新开始。"),
+    "prove_request": ("服务器读不懂页面发来的内容。请重新载入页面。", ""),
+    "rule_misfit": ("规则 {rule} 无法判断 {method} 起草的内容。", "请换一条规则。"),
+    "machine_busy": ("这台机器正忙于别的工作。", "请稍后再试。"),
+    "prompt_length": ("提示需要 1 到 {limit} 个字符，现在有 {length} 个。", ""),
+    "seed_range": ("随机种子需要是 0 到 {limit} 之间的整数，而不是 {value}。", ""),
     "unequal_laws": (
         "p 有 {p} 项，而 q 有 {q} 项。",
         "请让两者对应相同的词元。",
