@@ -55,11 +55,17 @@ class _AskedBelow(Exception):
 
 @dataclass(slots=True)
 class _Place:
-    """A text after the prompt: its node in the tree of texts."""
+    """A text after the prompt: its node in the tree of texts.
+
+    Attributes:
+        parent: the text without its last token. children: by next token.
+        impossible: whether the target forbids it; None: not asked yet.
+    """
 
     text: Text
     parent: int
     children: dict[int, int] = field(default_factory=dict)
+    impossible: bool | None = None
 
 
 class TextTree:
@@ -92,6 +98,8 @@ class ChainSampler:
         gamma: most tokens drafted per round.
         length: most tokens emitted. eos_ids: ids that end the text.
         min_confidence: stop drafting after a token whose q is below it.
+        go_on: continue after a token that the target forbids, as the loop does; False: stop there,
+            since what a test can learn from this request is known.
     """
 
     def __init__(
@@ -105,10 +113,11 @@ class ChainSampler:
         length: int,
         eos_ids: frozenset[int],
         min_confidence: float = 0.0,
+        go_on: bool = True,
     ) -> None:
         self._target, self._draft, self._rule, self._texts = target, draft, rule, texts
         self._eos, self._min_confidence = eos_ids, min_confidence
-        self._gamma = gamma
+        self._gamma, self._go_on = gamma, go_on
         prompt = len(target.prompt)
         self._length = min(length, target.max_context - prompt)
         self._draft_length = draft.max_context - prompt
@@ -136,8 +145,21 @@ class ChainSampler:
             if self._eos:
                 last = (self._texts.text(place)[-1] for place in at[alive].tolist())
                 ended |= np.array([token in self._eos for token in last], dtype=bool)
+            if not self._go_on:
+                ended |= np.array([self._impossible(place) for place in at[alive].tolist()])
             alive = alive[~ended]
         return [self._texts.text(place) for place in at.tolist()]
+
+    def _impossible(self, place: int) -> bool:
+        """Return whether some token of a text has probability zero, as far as laws are held."""
+        here = self._texts.places[place]
+        if here.impossible is None:
+            law = None
+            if here.text:
+                law = self._target.held(here.text[:-1])
+            above = bool(here.text) and self._impossible(here.parent)
+            here.impossible = above or (law is not None and law.prob(here.text[-1]) == 0.0)
+        return here.impossible
 
     def _draft_chains(
         self, uniforms: NDArray, start: Ints, at: Ints, depth: Ints, alive: Ints

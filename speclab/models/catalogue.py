@@ -114,6 +114,22 @@ PAIRS: dict[str, PairEntry] = {
     )
 }
 
+TOY = PairEntry(
+    name="toy",
+    title=LocalText("Toy (two small tables)", "玩具模型（两张小表）"),
+    about=LocalText(
+        "Random tables over four letters, small enough to follow every branch of every coin.",
+        "四个字母上的随机表，小到可以走遍每枚硬币的每个分支。",
+    ),
+    target="toy:target",
+    draft="toy:draft",
+    licence="none needed",
+    download_bytes=0,
+    memory_bytes=MIB,
+    dtype="float64",
+)
+"""Always there, for exact laws; not among the pairs to watch."""
+
 CUSTOM = "custom:"
 SPACE_MAX_BYTES = 6 * GIB
 
@@ -140,6 +156,8 @@ def pair_entry(name: str) -> PairEntry:
     """
     if name in PAIRS:
         return PAIRS[name]
+    if name == TOY.name:
+        return TOY
     if name.startswith(CUSTOM):
         target, bar, draft = name.removeprefix(CUSTOM).partition("|")
         target, draft = target.strip(), draft.strip()
@@ -191,6 +209,10 @@ def load_pair(
         NotEnoughMemory: a pair that does not fit.
     """
     entry = pair_entry(name)
+    if entry is TOY:
+        from speclab.models.toy_pair import load_toy
+
+        return load_toy()
     from speclab.models.loading import load_entry
 
     return load_entry(entry, device=device, dtype=dtype, progress=progress or (lambda text: None))

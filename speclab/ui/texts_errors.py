@@ -242,6 +242,19 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "请在同样多的对照样本上做同一个检验。",
     ),
     "no_prefix": ("在 {samples} 个序列中，没有哪个前缀的期望次数足以检验。", "请抽取更多序列。"),
+    "draw_count": ("抽取次数应为不小于 1 的整数，而不是 {value}。", "至少抽取一次。"),
+    "position_branches": ("一个位置的分支超过 {limit} 条。", "请减少词元或候选的数量。"),
+    "too_many_laws": (
+        "{texts} 段文本的分布放不进 {limit} MiB 内存。",
+        "请设置 top-k，或减少序列的数量与长度。",
+    ),
+    "prove_range": ("{name} 应为 {low} 到 {high} 之间的整数，而不是 {value}。", ""),
+    "prove_room": (
+        "提示已有 {tokens} 个词元，要生成的 {length} 个中只放得下 {room} 个。",
+        "请缩短提示。",
+    ),
+    "control_right": ("对照规则 {name} 是正确的规则，说明不了什么。", "请选择有损或错误的规则。"),
+    "toy_letter": ("玩具模型只认识字母 {letters}，不认识 {letter}。", "请输入 abca 之类的提示。"),
 }
 """code -> (what happened, what to try)."""
 
