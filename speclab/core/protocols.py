@@ -309,10 +309,16 @@ class Method(Protocol):
 
     @property
     def taps(self) -> tuple[str, ...]:
-        """Names of the target features it wants."""
+        """Names of the target features it wants; those of its heads are added by `taps_of`."""
 
     def start(self, kit: DraftKit) -> DraftRun:
         """Begin one request."""
+
+
+def taps_of(method: Method, heads: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the target features wanted by `method` and by the `taps` of the `heads` it uses."""
+    wanted = [*method.taps, *(tap for head in heads.values() for tap in getattr(head, "taps", ()))]
+    return tuple(dict.fromkeys(wanted))
 
 
 def provided(method: Method, sampling: Sampling) -> frozenset[str]:

@@ -15,7 +15,14 @@ import numpy as np
 
 from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, ModelHandle, VerifyRule, provided
+from speclab.core.protocols import (
+    DraftKit,
+    Method,
+    ModelHandle,
+    VerifyRule,
+    provided,
+    taps_of,
+)
 from speclab.core.randomness import Seeded
 from speclab.core.records import ModelId, Round, RunSpec, Trace
 from speclab.core.rules import rule_named
@@ -243,10 +250,12 @@ def open_run(
     )
     clock = WallClock(pair.device)
     mirror, verifier = _choose_verifier(verifier, judge, pair.device, record_laws)
+    with memory_guard("while the heads were loaded"):
+        heads = {name: pair.heads[name] for name in heads_of(chosen)}
     begun = clock.now()
     with memory_guard("during prefill"):
-        session = pair.target.open(tokens, chosen.taps)
-        run = chosen.start(_kit(pair, chosen, tokens, sampling, limits, session, clock))
+        session = pair.target.open(tokens, taps_of(chosen, heads))
+        run = chosen.start(_kit(pair, heads, tokens, sampling, limits, session, clock))
     prefill_s = clock.now() - begun
     decoding = Decoding(
         session=session,
@@ -303,7 +312,7 @@ def _choose_verifier(
 
 def _kit(
     pair: Pair,
-    method: Method,
+    heads: Mapping[str, Any],
     tokens: tuple[int, ...],
     sampling: Sampling,
     limits: Limits,
@@ -317,8 +326,8 @@ def _kit(
         vocab_size=pair.target.vocab_size,
         drafts=pair.drafts,
         target=session,
-        prefill_features=session.prefill_features if method.taps else {},
-        heads={name: pair.heads[name] for name in heads_of(method)},
+        prefill_features=session.prefill_features,
+        heads=heads,
         clock=clock,
     )
 
