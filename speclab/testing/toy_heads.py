@@ -1,46 +1,67 @@
-"""Trained heads for toys: random ones of the real classes, in float64."""
+"""Random heads over a toy target's features: the real networks and caches, small enough to
+enumerate."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from speclab.models.heads.hydra import HydraHead
-from speclab.models.heads.medusa import MedusaHead
-
-LOWEST_LOG = -9.0
-
-
-class ToyHead:
-    """A head over a toy's feature, whose logarithms of zero are made finite first."""
-
-    def __init__(self, head: Any) -> None:
-        self._head = head
-        self.num_heads, self.accuracies = head.num_heads, head.accuracies
-
-    def rows(self, feature: NDArray, *rest: Any) -> Any:
-        """Return the head's rows; see `MedusaHead.rows` and `HydraHead.rows`."""
-        return self._head.rows(np.maximum(feature, LOWEST_LOG), *rest)
+from speclab.models.heads.eagle import EagleHandle
+from speclab.models.heads.eagle_layers import EagleNet, EagleWeights
+from speclab.models.toy import FEATURE_TAP
 
 
-def toy_heads(vocab_size: int, *, seed: int = 0, num_heads: int = 3) -> dict[str, ToyHead]:
-    """Return random heads by name for toys of one vocabulary; a toy's feature is [vocab_size]."""
-    generator = torch.Generator().manual_seed(seed)
-    lm_head, embedding = (
-        torch.randn(vocab_size, vocab_size, generator=generator, dtype=torch.float64)
-        for _ in range(2)
+def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
+    """Return a random EAGLE head that reads a toy's log-probabilities as features.
+
+    Args:
+        kind: "eagle1" or "eagle3"; the latter drafts all tokens but the last.
+        vocab_size: of the toy target, which is the width of its features.
+        seed: of the weights.
+    """
+    hidden, mlp, third = vocab_size, 6, kind == "eagle3"
+    config = LlamaConfig(
+        hidden_size=hidden,
+        intermediate_size=mlp,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=4,
     )
-    heads = {
-        "medusa": MedusaHead(num_heads, 1, lm_head),
-        "hydra": HydraHead(num_heads, 2, embedding, lm_head),
-    }
-    with torch.no_grad():
-        for head in heads.values():
-            for parameter in head.parameters():
-                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.add_(0.5 * noise)
-            head.requires_grad_(False).eval()
-    return {name: ToyHead(head) for name, head in heads.items()}
+    generator = torch.Generator().manual_seed(seed)
+
+    def matrix(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, columns, generator=generator, dtype=torch.float64) * 0.7
+
+    def vector() -> torch.Tensor:
+        return 1.0 + 0.3 * torch.randn(hidden, generator=generator, dtype=torch.float64)
+
+    own = vocab_size - 1 if third else vocab_size
+    weights = EagleWeights(
+        fc=matrix(hidden, hidden if third else 2 * hidden),
+        embedding=matrix(vocab_size, hidden),
+        embedding_norm=vector() if third else None,
+        feature_norm=vector() if third else None,
+        qkv=matrix(3 * 4, 2 * hidden if third else hidden),
+        out=matrix(hidden, 4),
+        mlp_norm=vector(),
+        gate_up=matrix(2 * mlp, hidden),
+        down=matrix(hidden, mlp),
+        final_norm=vector() if third else None,
+        lm_head=matrix(own, hidden),
+    )
+    net = EagleNet(weights, config, LlamaRotaryEmbedding(config))
+    return EagleHandle(
+        name=kind,
+        net=net,
+        taps=(FEATURE_TAP,),
+        vocab_size=vocab_size,
+        to_target=torch.arange(own).numpy() if third else None,
+    )
+
+
+def toy_heads(vocab_size: int) -> dict[str, Any]:
+    """Return a toy head of every kind, by its name in cards."""
+    return {kind: toy_eagle(kind, vocab_size) for kind in ("eagle1", "eagle3")}

@@ -1,0 +1,60 @@
+"""EAGLE-2: the head of EAGLE-1 with a tree that grows where the head is confident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit, LocalText, MethodCard
+from speclab.methods.head_tree import DynamicTreeRun, TreeSize, dynamic_words, tree_params
+from speclab.methods.rank_drafting import head_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle2:
+    """The head of EAGLE-1; its tree is made anew in every round, by the head's confidence.
+
+    Attributes:
+        depth: most levels. top_k: most children of a node, and nodes expanded per level.
+        total_tokens: nodes kept.
+
+    **Source:** EAGLE-2 2406.16858.
+    """
+
+    depth: int = 5
+    top_k: int = 4
+    total_tokens: int = 16
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="eagle-2",
+        title=LocalText("EAGLE-2 (dynamic tree)", "EAGLE-2（动态树）"),
+        one_liner=LocalText(
+            "The head's own confidence decides where the tree grows and which nodes are kept.",
+            "由头自身的置信度决定树在哪里生长、保留哪些节点。",
+        ),
+        paper="EAGLE-2, Li et al. 2024",
+        paper_url="https://arxiv.org/abs/2406.16858",
+        needs=frozenset({"hidden", "tree_mask", "head:eagle1"}),
+        provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
+        params=tree_params(5, 4, 16),
+        colour_token="method-6",
+    )
+    taps: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def size(self) -> TreeSize:
+        """Return the tree's size."""
+        return TreeSize(depth=self.depth, top_k=self.top_k, total_tokens=self.total_tokens)
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Chosen siblings under any sampling; a chain where there is only one."""
+        return dynamic_words(self.size)
+
+    def start(self, kit: DraftKit) -> DynamicTreeRun:
+        """Feed the prompt's features to the head.
+
+        Raises:
+            UnsupportedModel: if the pair has no head.
+        """
+        return DynamicTreeRun(head_of(kit, "eagle1"), kit, self.size)

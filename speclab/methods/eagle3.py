@@ -1,0 +1,60 @@
+"""EAGLE-3: features of three layers, a head trained on its own outputs, a dynamic tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit, LocalText, MethodCard
+from speclab.methods.head_tree import DynamicTreeRun, TreeSize, dynamic_words, tree_params
+from speclab.methods.rank_drafting import head_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle3:
+    """A head over three layers' features drafts from logits of its own; a dynamic tree.
+
+    Attributes:
+        depth: most levels. top_k: most children of a node, and nodes expanded per level.
+        total_tokens: nodes kept.
+
+    **Source:** EAGLE-3 2503.01840.
+    """
+
+    depth: int = 5
+    top_k: int = 4
+    total_tokens: int = 16
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="eagle-3",
+        title=LocalText("EAGLE-3 (three layers' features)", "EAGLE-3（三层特征）"),
+        one_liner=LocalText(
+            "A head reads low, middle and high features and was trained to read its own outputs.",
+            "头读取低、中、高三层特征，并在训练中学会读取自己的输出。",
+        ),
+        paper="EAGLE-3, Li et al. 2025",
+        paper_url="https://arxiv.org/abs/2503.01840",
+        needs=frozenset({"hidden", "tree_mask", "head:eagle3"}),
+        provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
+        params=tree_params(5, 4, 16),
+        colour_token="method-7",
+    )
+    taps: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def size(self) -> TreeSize:
+        """Return the tree's size."""
+        return TreeSize(depth=self.depth, top_k=self.top_k, total_tokens=self.total_tokens)
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Chosen siblings under any sampling; a chain where there is only one."""
+        return dynamic_words(self.size)
+
+    def start(self, kit: DraftKit) -> DynamicTreeRun:
+        """Feed the prompt's features to the head.
+
+        Raises:
+            UnsupportedModel: if the pair has no head.
+        """
+        return DynamicTreeRun(head_of(kit, "eagle3"), kit, self.size)
