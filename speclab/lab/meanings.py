@@ -161,8 +161,9 @@ def tied_noise(
 
 
 def _run(key: str, pair: Pair, trace: Trace, plain: Sequence[int]) -> TiedRun:
-    text, same = pair.codec.decode(trace.emitted), _common(plain, trace.emitted)
-    shared = pair.codec.decode(trace.emitted[:same])
+    said = [token for token in trace.emitted if token not in pair.eos_ids]
+    text, same = pair.codec.decode(said), _common(plain, trace.emitted)
+    shared = pair.codec.decode(said[:same])
     return TiedRun(
         key=key,
         text=text,

@@ -55,7 +55,8 @@ class ProofRunner:
             with closing(self._on_pair(pair, work)) as messages:  # type: ignore[type-var]
                 for message in messages:
                     yield to_json(message)
-            yield say("", "info")
+            if more:
+                yield say("", "info")
         except Stopped:
             yield say(words["stopped"], "info")
         except SpeclabError as error:

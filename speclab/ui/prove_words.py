@@ -16,9 +16,9 @@ TONES = {"not_rejected": "good", "rejected": "bad", "inconclusive": "open"}
 
 
 def chance(value: float) -> str:
-    """Return a p-value for people: `0.43`, `0.0021`, `3e-12`, `0`."""
+    """Return a p-value for people: `0.43`, `0.0021`, `3e-12`, `< 1e-300`."""
     if value < 1e-300:
-        return "0" if value == 0.0 else "1e-300"
+        return "< 1e-300"
     return f"{value:.2g}" if value >= 1e-4 else f"{value:.0e}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from speclab.core.errors import SpeclabError
-from speclab.ui import prove_meanings, prove_outcomes
+from speclab.ui import prove_meanings, prove_models, prove_outcomes
 from speclab.ui.backend import Lab
 from speclab.ui.prove_panel import panel
 from speclab.ui.prove_position import one_position
@@ -41,10 +41,13 @@ class Prove:
             with gr.Tab(self.words["panel_outcomes"], id="outcomes"):
                 self._ask("out_question")
                 self._outcomes()
+            with gr.Tab(self.words["panel_models"], id="models"):
+                self._ask("rm_question")
+                self.models = self._models()
             with gr.Tab(self.words["panel_meanings"], id="meanings"):
                 self._ask("mean_question")
                 self.meanings = self._meanings()
-        self.meanings_flag = gr.State(StopFlag())
+        self.models_flag, self.meanings_flag = gr.State(StopFlag()), gr.State(StopFlag())
 
     def _ask(self, key: str) -> None:
         gr.HTML(
@@ -66,6 +69,15 @@ class Prove:
             },
         )
 
+    def _models(self) -> gr.HTML:
+        return panel(
+            self.lang,
+            elem_id="prove-models",
+            parts=("prove/plot", "prove/models"),
+            start="mountModels(element.querySelector('.pv-root'), given);",
+            figure=prove_models.options(self.lab, self.lang),
+        )
+
     def _meanings(self) -> gr.HTML:
         return panel(
             self.lang,
@@ -77,6 +89,15 @@ class Prove:
 
     def connect(self, blocks: gr.Blocks) -> None:
         """Bind the events; `blocks` is the page they live on."""
+        self.models.prove(
+            self._on_prove,
+            self.models_flag,
+            self.models,
+            concurrency_id="prove",
+            concurrency_limit=32,
+            **QUIET,
+        )
+        self.models.halt(self._on_halt, self.models_flag, None, queue=False, **QUIET)
         self.meanings.measure(
             self._on_measure,
             self.meanings_flag,
@@ -85,6 +106,20 @@ class Prove:
             concurrency_limit=32,
             **QUIET,
         )
+
+    def _on_prove(self, flag: StopFlag, event: gr.EventData) -> Iterator[str]:
+        """Draw sequences of a real pair and judge them."""
+        try:
+            spec = prove_models.read_spec(self.lab, dict(event._data or {}), self.lang)
+        except SpeclabError as error:
+            text = error_text(error, self.lang)
+            yield to_json({"op": "status", "tone": "bad", "text": text})
+            return
+        work = prove_models.proof_work(spec, flag, self.lang)
+        yield from self.runner.stream(spec.pair, flag, work)
+
+    def _on_halt(self, flag: StopFlag) -> None:
+        flag.raised = True
 
     def _on_measure(self, flag: StopFlag, event: gr.EventData) -> Iterator[str]:
         """Measure bits or noise on the pocket pair."""

@@ -37,6 +37,7 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "bars_all_zero": ("{name} 的柱子全是零，什么也抽不出来。", "请至少抬高一根。"),
     "draws_range": ("无法抽 {count} 次；一次可以抽 1 到 {limit} 次。", ""),
     "draws_do_not_fit": ("先前的抽样与现在的柱子对不上。", "请清除抽样后重新开始。"),
+    "field_range": ("{name}：可以取 {low} 到 {high}，而不是 {value}。", ""),
     "prove_request": ("服务器读不懂页面发来的内容。请重新载入页面。", ""),
     "rule_misfit": ("规则 {rule} 无法判断 {method} 起草的内容。", "请换一条规则。"),
     "machine_busy": ("这台机器正忙于别的工作。", "请稍后再试。"),
@@ -254,6 +255,7 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "请缩短提示。",
     ),
     "control_right": ("对照规则 {name} 是正确的规则，说明不了什么。", "请选择有损或错误的规则。"),
+    "nothing_drawn": ("没有抽取任何序列。", "请增加样本数。"),
     "toy_letter": ("玩具模型只认识字母 {letters}，不认识 {letter}。", "请输入 abca 之类的提示。"),
 }
 """code -> (what happened, what to try)."""

@@ -1,0 +1,1 @@
+"""Results to figures: pure functions that return Plotly figures as plain dictionaries."""
