@@ -7,10 +7,11 @@ from typing import Any
 
 import gradio as gr
 
+from speclab.core.errors import SpeclabError
 from speclab.ui.backend import Lab
 from speclab.ui.lesson_figures import build_figure, component
 from speclab.ui.lessons import Block, Code, Figure, Predict, Prose, heads, read_lesson
-from speclab.ui.messages import to_json
+from speclab.ui.messages import error_status, to_json
 from speclab.ui.texts_learn import WORDS_LEARN
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
@@ -40,12 +41,9 @@ class Learn:
             self.list = component(
                 "list", self._list_message(0), classes=["sl-lessons"], elem_id="lessons"
             )
-            self.number = gr.State(0)
-
-            @gr.render(inputs=self.number, triggers=[self.number.change], show_progress="hidden")
-            def _(number: int) -> None:
-                if number:
-                    self._lesson(number)
+            self.number = gr.Number(0, precision=0, visible="hidden", elem_id="lesson-number")
+            for head in heads(lang):
+                self._place_for(head.number)
 
     def connect(self, blocks: gr.Blocks) -> None:
         """Bind the events; `blocks` is the page they live on."""
@@ -75,6 +73,15 @@ class Learn:
         return self.words["no_such_lesson"].format(value=wanted[:20])
 
     # --- layout -----------------------------------------------------------------------------
+
+    def _place_for(self, number: int) -> None:
+        """Keep a place of its own for each lesson: Gradio mixes up figures that follow another
+        lesson's in the same place."""
+
+        @gr.render(inputs=self.number, triggers=[self.number.change], show_progress="hidden")
+        def _(chosen: int) -> None:
+            if chosen == number:
+                self._lesson(number)
 
     def _list_message(self, number: int, place: str = "top", fault: str = "") -> dict[str, Any]:
         lessons = [
@@ -110,12 +117,19 @@ class Learn:
             foot = component("list", self._list_message(number, place="foot"))
             foot.open(self._on_open, None, [self.list, self.number], **QUIET)
 
+    def _figure(self, block: Figure) -> None:
+        """Build a figure; one that cannot be built says why and leaves the lesson readable."""
+        try:
+            build_figure(self.lab, self.lang, block.name, block.options)
+        except SpeclabError as error:
+            gr.HTML(error_status(error, self.lang))
+
     def _block(self, block: Block) -> None:
         match block:
             case Prose():
                 markdown(block.text, elem_classes="sl-prose")
             case Figure():
-                build_figure(self.lab, self.lang, block.name, block.options)
+                self._figure(block)
             case Predict():
                 choices, answer = block.choices, block.answer
                 message = {"question": block.question, "choices": choices, "answer": answer}

@@ -8,7 +8,7 @@ function bars(series, widths, words) {
     const lines = series.map(({costs, title}, index) => make('div', {class: `line ${SERIES[index]}`, title: `${title}: v(${n}) = ${costs[n].toFixed(2)}`},
       make('span', {class: 'bar', style: `width:${at(costs[n])}`}), make('span', {class: 'value'}, costs[n].toFixed(2))));
     rows.push(make('div', {class: 'n'}, fillIn(n === 1 ? words.one_token : words.n_tokens, {n})),
-      make('div', {class: 'track'}, make('span', {class: 'ghost', style: `width:${at(n)}`}, make('span', {class: 'ghost-value'}, `${n}`)), lines));
+      make('div', {class: 'track'}, make('span', {class: 'ghost', style: `width:${at(n)}`}, n > 1 && make('span', {class: `ghost-value ${n / most < 0.2 ? 'near' : ''}`}, `${n}`)), lines));
   }
   return make('div', {class: 'bars', role: 'img', 'aria-label': series.map(({title, costs}) => `${title}: ${widths.map((n) => `v(${n}) = ${costs[n].toFixed(2)}`).join(', ')}`).join('; ')}, rows);
 }
