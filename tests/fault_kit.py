@@ -30,6 +30,7 @@ from speclab.engine.loop import Decoding, Limits
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.models.toy import ToyModel
+from speclab.testing.toy_heads import heads_for
 
 GREEDY = Sampling(temperature=0.0)
 NO_LIMIT = 1_000_000
@@ -173,6 +174,7 @@ def begin(
         drafts=tuple(drafts),
         target=session,
         prefill_features=session.prefill_features,
+        heads=heads_for(target),
     )
     return Decoding(
         session=session,

@@ -35,7 +35,9 @@ KitMaker = Callable[[tuple[int, ...], Sampling], DraftKit]
 
 
 def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) -> DraftKit:
-    """Return a kit over two toy drafts and a toy target, features included."""
+    """Return a kit over two toy drafts and a toy target, features and heads included."""
+    from speclab.testing.toy_heads import toy_heads
+
     target = ToyModel.random(7, vocab_size=VOCAB_SIZE).open(prompt)
     return DraftKit(
         prompt=prompt,
@@ -45,6 +47,7 @@ def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) 
         drafts=tuple(ToyModel.random(seed, vocab_size=VOCAB_SIZE) for seed in (8, 9)),
         target=target,
         prefill_features=target.prefill_features,
+        heads=toy_heads(VOCAB_SIZE),
     )
 
 

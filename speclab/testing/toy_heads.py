@@ -3,6 +3,9 @@ enumerate."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,6 +15,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from speclab.models.heads.eagle import EagleHandle
 from speclab.models.heads.eagle_layers import EagleNet, EagleWeights
 from speclab.models.toy import FEATURE_TAP
+from speclab.testing.toy_rank_heads import toy_rank_heads
 
 
 def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
@@ -62,6 +66,16 @@ def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
     )
 
 
-def toy_heads(vocab_size: int) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def toy_heads(vocab_size: int) -> Mapping[str, Any]:
     """Return a toy head of every kind, by its name in cards."""
-    return {kind: toy_eagle(kind, vocab_size) for kind in ("eagle1", "eagle3")}
+    eagles = {kind: toy_eagle(kind, vocab_size) for kind in ("eagle1", "eagle3")}
+    return MappingProxyType({**eagles, **toy_rank_heads(vocab_size)})
+
+
+def heads_for(target: Any) -> Mapping[str, Any]:
+    """Return random heads that fit a toy, or those that fit a loaded model of any width."""
+    model = getattr(target, "model", None)
+    if model is None:
+        return toy_heads(target.vocab_size)
+    return toy_rank_heads(target.vocab_size, model.config.hidden_size)

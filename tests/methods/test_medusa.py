@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from speclab.models.toy import ToyModel
 from speclab.models.transformer import TransformerHandle
 from speclab.testing import check_method, exact_law, largest_difference, target_law
 from speclab.testing.conformance import toy_kit
-from speclab.testing.toy_heads import ToyHead, toy_heads
+from speclab.testing.toy_rank_heads import ToyRankHead, toy_rank_heads
 
 TARGET = ToyModel.random(7)
 BOTH = (Medusa, Hydra)
@@ -71,19 +72,6 @@ def begin(
     )
 
 
-def headed_kit(prompt: tuple[int, ...] = (0, 1, 0), sampling: Sampling | None = None) -> DraftKit:
-    kit = toy_kit(prompt, sampling)
-    return DraftKit(
-        prompt=prompt,
-        sampling=kit.sampling,
-        eos_ids=kit.eos_ids,
-        vocab_size=kit.vocab_size,
-        target=kit.target,
-        prefill_features=kit.prefill_features,
-        heads=toy_heads(kit.vocab_size),
-    )
-
-
 def random_heads(target: TransformerHandle, seed: int = 0) -> dict[str, Any]:
     """Heads near the target's own map, with noise, so that some guesses are right."""
     model = target.model
@@ -104,8 +92,8 @@ def random_heads(target: TransformerHandle, seed: int = 0) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_the_methods_keep_their_promises(kind: type) -> None:
-    check_method(kind(), make_kit=headed_kit)
-    check_method(kind(top_k=1), make_kit=headed_kit)
+    check_method(kind())
+    check_method(kind(top_k=1))
 
 
 def test_every_rule_for_chosen_siblings_serves_them_and_chains_take_more() -> None:
@@ -121,7 +109,7 @@ def test_every_rule_for_chosen_siblings_serves_them_and_chains_take_more() -> No
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", BOTH)
 def test_the_exact_law_is_the_targets(kind: type, sampling: Sampling, rule: str) -> None:
-    heads, eos = toy_heads(3), frozenset({2})
+    heads, eos = toy_rank_heads(3), frozenset({2})
     limits = Limits(max_new_tokens=3, max_context=1_000_000, eos_ids=eos)
     for prompt in ((0, 1, 0), (1,)):
         start = partial(
@@ -135,7 +123,9 @@ def test_the_exact_law_is_the_targets(kind: type, sampling: Sampling, rule: str)
 
 def test_typical_acceptance_changes_the_law() -> None:
     """The rule that Medusa ships with is not lossless, and the exact law says by how much."""
-    start = partial(begin, TARGET, Medusa(), toy_heads(3), rule="typical", sampling=Sampling(), n=3)
+    start = partial(
+        begin, TARGET, Medusa(), toy_rank_heads(3), rule="typical", sampling=Sampling(), n=3
+    )
     limits = Limits(max_new_tokens=3, max_context=1_000_000)
     found = exact_law(lambda rng: start(rng))
     want = target_law(TARGET, (0, 1, 0), Sampling(), limits)
@@ -216,7 +206,7 @@ def test_medusa_is_aligned_on_toys_as_well() -> None:
     target = scripted_model(range(12), 12, 2)
     lm_head = torch.eye(12, dtype=torch.float64)
     for first, share in ((1, 1.0), (2, 0.0), (0, 0.0)):
-        heads = {"medusa": ToyHead(medusa_that_counts(lm_head, first))}
+        heads = {"medusa": ToyRankHead(medusa_that_counts(lm_head, first))}
         run = begin(target, Medusa(**CHAIN), heads, Seeded(0), prompt=(10, 11), n=29)
         assert accepted_share(run) == share
 
@@ -292,7 +282,7 @@ def test_features_after_commit_are_those_of_a_fresh_pass(kind: type) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(("nodes", "depth"), [(0, 9), (1, 9), (5, 2), (99, 1), (99, 3), (99, 0)])
 def test_a_tree_stays_within_its_room(kind: type, nodes: int, depth: int) -> None:
-    run = kind(tree_nodes=12).start(headed_kit())
+    run = kind(tree_nodes=12).start(toy_kit())
     room = Room(context=[0, 1, 0], max_depth=depth, max_nodes=nodes)
     proposal = run.propose(room, Seeded(0))
     tree = proposal.tree
@@ -306,7 +296,7 @@ def test_a_tree_stays_within_its_room(kind: type, nodes: int, depth: int) -> Non
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_nothing_grows_below_the_end_of_the_text(kind: type) -> None:
-    kit = headed_kit()
+    kit = toy_kit()
     room = Room(context=[0, 1, 0], max_depth=9, max_nodes=99)
     tree = kind(tree_nodes=40).start(kit).propose(room, Seeded(0)).tree
     ends = [node for node, token in enumerate(tree.tokens) if token in kit.eos_ids]
@@ -322,7 +312,7 @@ def test_without_a_verified_token_nothing_is_drafted_once(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_raw_laws_are_the_heads_own(kind: type) -> None:
-    run = kind(tree_nodes=9).start(headed_kit())
+    run = kind(tree_nodes=9).start(toy_kit())
     room = Room(context=[0, 1, 0], max_depth=9, max_nodes=99)
     proposal = run.propose(room, Seeded(0))
     tree = proposal.tree
@@ -338,4 +328,4 @@ def test_raw_laws_are_the_heads_own(kind: type) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_pair_without_heads_is_refused_by_name(kind: type) -> None:
     with pytest.raises(UnsupportedModel, match=f"{kind.card.name} needs trained heads"):
-        kind().start(toy_kit())
+        kind().start(replace(toy_kit(), heads={}))

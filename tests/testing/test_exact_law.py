@@ -17,6 +17,7 @@ from speclab.engine.loop import Decoding, Limits
 from speclab.methods import METHODS, make_method
 from speclab.models.toy import ToyModel
 from speclab.testing import ExactLaw, exact_law, largest_difference, target_law
+from speclab.testing.toy_heads import heads_for
 
 PROMPT = (0, 1, 0)
 LIMITS = Limits(max_new_tokens=3, max_context=100, eos_ids=frozenset({2}))
@@ -48,6 +49,7 @@ def begin(
         drafts=drafts,
         target=session,
         prefill_features=session.prefill_features,
+        heads=heads_for(target),
     )
     return Decoding(
         session=session,
