@@ -1,4 +1,4 @@
-"""The command line: run, bench, fetch, train, methods. Its JSON is stable and documented."""
+"""The command line: run, prove, bench, fetch, train, methods. Its JSON is stable and documented."""
 
 from __future__ import annotations
 
@@ -299,6 +299,64 @@ def bench(
         write_json(report, json_to)
     if json_to != "-":
         print_report(report)
+
+
+@app.command()
+def prove(
+    method: Annotated[str, typer.Option(help="A method; see `methods`.")] = "draft-model",
+    pair: Annotated[str, typer.Option(help="A pair, toy, or custom:TARGET|DRAFT.")] = "pocket",
+    rule: Annotated[str, typer.Option(help="A verification rule.")] = "token",
+    exact: Annotated[bool, typer.Option("--exact", help="Every branch of every coin.")] = False,
+    samples: Annotated[int, typer.Option(help="Sequences to draw.")] = 20_000,
+    length: Annotated[int, typer.Option(help="Most new tokens of each.")] = 4,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens; 0: all.")] = 20,
+    top_p: Annotated[float, typer.Option(help="Keep the smallest set with this mass.")] = 1.0,
+    prompt: Annotated[str, typer.Option(help="The prompt; default: the pair's usual one.")] = "",
+    alpha: Annotated[float, typer.Option(help="Level of the test.")] = 1e-3,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    control: Annotated[
+        str | None, typer.Option(help="The wrong rule beside it; default: chosen for the context.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("-p", help="A method parameter, name=value.")
+    ] = None,
+    rule_param: Annotated[
+        list[str] | None, typer.Option(help="A rule parameter, name=value.")
+    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: Json = None,
+) -> None:
+    """Test whether the law is the target's: 0 it seems so, 1 no, 3 nothing shown, 2 bad input."""
+    from speclab.lab.prove import ProveSpec
+    from speclab.lab.prove_console import prove_on_console
+    from speclab.models.catalogue import load_pair
+
+    check_place(json_to)
+    spec = ProveSpec(
+        pair=pair,
+        method=method,
+        params=parse_params(param or []),
+        rule=rule,
+        rule_params=parse_params(rule_param or []),
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        prompt=prompt,
+        num_samples=samples,
+        length=length,
+        alpha=alpha,
+        seed=seed,
+        control=control,
+    )
+    make_method(method, dict(spec.params))
+    rule_named(rule, spec.rule_params)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
+    status, data, lines = prove_on_console(loaded, spec, exact=exact, say=_say)
+    if json_to is not None:
+        write_json(data, json_to)
+    if json_to != "-":
+        print("\n".join(lines))
+    raise SystemExit(status)
 
 
 def _say(text: str) -> None:

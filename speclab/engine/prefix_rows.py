@@ -19,6 +19,7 @@ PASS_NODES = 384
 PASS_TEXTS = 64
 """Texts evaluated in one batch by a model that cannot attend to a tree."""
 BUDGET_BYTES = 768 * 1024**2
+ROWS_BYTES = 256 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class PrefixRows:
         model: also what `MemoHandle` may wrap: `evaluate` answers for continuations of the prompt.
         prompt: token ids.
         sampling: makes the laws.
-        keep_rows: hold the rows as well, so that `evaluate` gives the very same ones.
+        keep_rows: hold the rows as well, within `ROWS_BYTES`, until `evaluate` hands them out.
 
     Attributes:
         num_hits, num_misses: laws asked for that were held, or not. num_passes: model passes.
@@ -105,9 +106,9 @@ class PrefixRows:
         for text, row in self._evaluated(missing):
             law = self._laws[text] = SparseLaw.of(row.law(self.sampling, _counts(text)))
             self._held_bytes += law.tokens.nbytes * 3
-            if self._rows is not None:
+            size = row.logits.nbytes + 2 * law.size * 8
+            if self._rows is not None and (1 + len(self._rows)) * size <= ROWS_BYTES:
                 self._rows[text] = row
-                self._held_bytes += row.logits.nbytes + 2 * law.size * 8
             if self._held_bytes > BUDGET_BYTES:
                 raise NotEnoughMemory(
                     f"The laws of {len(self._laws)} texts do not fit into "
@@ -140,7 +141,7 @@ class PrefixRows:
             for seq, k in zip(sequences, keep, strict=True)
         ]
         held = self._rows or {}
-        found = {text: held[text] for line in texts for text in line if text in held}
+        found = {text: held.pop(text) for line in texts for text in line if text in held}
         missing = dict.fromkeys(text for line in texts for text in line if text not in found)
         found.update(self._evaluated(list(missing)))
         return [[found[text] for text in line] for line in texts]
@@ -148,6 +149,25 @@ class PrefixRows:
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()):
         """Open a session of the model itself."""
         return self.model.open(prompt, taps)  # type: ignore[attr-defined]
+
+    def follow(self, other: PrefixRows, length: int, least: float) -> None:
+        """Evaluate, in both, every text that either model reaches with probability `least`.
+
+        Args:
+            other: the laws of the other model. length: texts shorter than this.
+        """
+        frontier: dict[Text, float] = {(): 1.0}
+        for _ in range(length):
+            self.ensure(frontier)
+            other.ensure(frontier)
+            following: dict[Text, float] = {}
+            for text, weight in frontier.items():
+                for law in (self.law(text), other.law(text)):
+                    for token, prob in zip(law.tokens.tolist(), law.probs.tolist()):
+                        if weight * prob >= least:
+                            longer = (*text, token)
+                            following[longer] = max(following.get(longer, 0.0), weight * prob)
+            frontier = following
 
     def close(self) -> None:
         """Release the session that the passes run in."""

@@ -21,6 +21,8 @@ from speclab.stats.report import Report, check_level
 USUAL_PROMPTS = {"toy": "abca"}
 USUAL_PROMPT = "Once upon a time"
 USUAL_SAMPLING = Sampling(temperature=1.0, top_k=20)
+MOST_FORBIDDEN = 20
+"""Impossible sequences that are written out per test; all of them are counted."""
 MAX_SAMPLES, MAX_LENGTH = 10_000_000, 256
 
 
@@ -246,12 +248,18 @@ class ProveReport:
     about: Mapping[str, Any]
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as JSON types."""
+        """Return it as JSON types; of the impossible sequences only the first few."""
+        data = asdict(self)
+        for report in (data["report"], data["first"]):
+            for test in [report["main"], report["control"], *report["more"]] if report else ():
+                if test is not None:
+                    test["num_forbidden"] = sum(count for _, count in test["forbidden"])
+                    test["forbidden"] = test["forbidden"][:MOST_FORBIDDEN]
         return {
             "schema_version": 1,
             "kind": "samples",
             "smallest_detectable_bias": self.report.detectable_bias,
-            **asdict(self),
+            **data,
         }
 
 

@@ -10,6 +10,7 @@ from speclab.core.protocols import Room, VerifyRule, provided
 from speclab.core.randomness import Seeded
 from speclab.core.rules import RULES, rule_named
 from speclab.core.trees import PENDING
+from speclab.engine.chain_sampler import PLACE_BY_PLACE
 from speclab.lab.prove_case import Case
 from speclab.lab.runs import check_compatible
 from speclab.models.pair import Pair
@@ -47,10 +48,12 @@ def choose_control(
         check_compatible(case.method, rule, case.pair, case.spec.sampling)
         return rule, _bias(rule, target, draft)
     given = provided(case.method, case.spec.sampling)
+    alike = PLACE_BY_PLACE if case.rule.name in PLACE_BY_PLACE else RULES.keys()
     wrong = [
         rule
         for rule in RULES.values()
         if not rule.lossless
+        and rule.name in alike
         and rule.needs <= given
         and rule.name not in (case.spec.rule, *TOO_EASY)
     ]

@@ -21,6 +21,8 @@ from speclab.models.toy import ToyModel
 TOGETHER, CONTROL_STREAM = 8_192, 1
 LOOP_CHECK = 64
 """Sequences between two looks at whether to stop."""
+LEAST_VISITS, FOLLOWED = 0.5, 6
+"""Texts of up to so many tokens are evaluated beforehand if so many sequences may visit them."""
 
 
 class Sampler(Protocol):
@@ -42,16 +44,20 @@ class Workbench:
     def __init__(self, case: Case) -> None:
         self.case, pair, sampling = case, case.pair, case.spec.sampling
         self._texts = TextTree()
-        self.fast = _draws_chains(case)
-        small = isinstance(pair.target, ToyModel)
-        kept = not small and not case.method.taps
-        self.target = PrefixRows(pair.target, case.tokens, sampling, keep_rows=kept)
+        self.fast = _draws_chains(case) and case.rule.name in PLACE_BY_PLACE
+        memo = not isinstance(pair.target, ToyModel) and not case.method.taps
+        keep = memo and not self.fast
+        self.target = PrefixRows(pair.target, case.tokens, sampling, keep_rows=keep)
         self.draft: PrefixRows | None = None
-        if isinstance(case.method, DraftModel) and pair.drafts:
-            own = case.method.draft_sampling(sampling)
+        if "draft_model" in case.method.card.needs and pair.drafts:
+            of_draft = getattr(case.method, "draft_sampling", None)
+            own = of_draft(sampling) if of_draft else sampling
             if len(case.tokens) < pair.drafts[0].max_context:
-                self.draft = PrefixRows(pair.drafts[0], case.tokens, own, keep_rows=kept)
-        self.models = pair if not kept else self._with_memos(pair)
+                self.draft = PrefixRows(pair.drafts[0], case.tokens, own, keep_rows=keep)
+        self.models = self._with_memos(pair) if memo else pair
+        if keep and self.draft is not None:
+            least = LEAST_VISITS / case.spec.num_samples
+            self.target.follow(self.draft, min(case.spec.length, FOLLOWED), least)
 
     def _with_memos(self, pair: Pair) -> Pair:
         drafts = [
@@ -62,7 +68,7 @@ class Workbench:
 
     def sampler(self, rule: VerifyRule, stream: int) -> Sampler:
         """Return what draws sequences under a rule; `stream` keeps its chance apart."""
-        if self.fast and self.draft is not None and rule.name in PLACE_BY_PLACE:
+        if self.fast and self.draft and rule.name in PLACE_BY_PLACE:
             return TogetherSampler(self, rule, self._texts, stream)
         return LoopSampler(self, rule, stream)
 
@@ -138,7 +144,8 @@ class TogetherSampler:
         drawn: list[Text] = []
         while len(drawn) < count and not cancelled():
             size = min(TOGETHER, count - len(drawn))
-            drawn += self._chains.sample(self._generator.random((self._chains.num_columns, size)))
+            uniforms = self._generator.random((size, self._chains.num_columns))
+            drawn += self._chains.sample(np.ascontiguousarray(uniforms.T))
         return drawn
 
 

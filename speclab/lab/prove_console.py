@@ -1,0 +1,148 @@
+"""`python -m speclab prove`: what is printed and which status it exits with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from speclab.core.errors import BadInput
+from speclab.lab.prove import ExactReport, ProveReport, ProveSpec, prove_exact, prove_samples
+from speclab.models.pair import Pair
+
+EXITS = {"not_rejected": 0, "rejected": 1, "inconclusive": 3}
+SAY_EVERY_S = 2.0
+
+
+def prove_on_console(
+    pair: Pair,
+    spec: ProveSpec,
+    *,
+    exact: bool,
+    say: Callable[[str], None],
+) -> tuple[int, dict[str, Any], list[str]]:
+    """Prove, and return the exit status, the JSON and the lines for people.
+
+    Status 0: not rejected, and the control is (exactly: within the tolerance); 1: rejected; 3: the
+    control was not rejected either, so nothing was shown.
+
+    Args:
+        say: takes a short sentence now and then.
+
+    Raises:
+        SpeclabError: for anything a person can put right.
+    """
+    if exact:
+        report = prove_exact(pair, spec, tree=False)
+        return int(not report.within), report.to_data(), exact_lines(report)
+    last, told = None, time.monotonic()
+    for last in prove_samples(pair, spec):
+        if time.monotonic() - told >= SAY_EVERY_S and last.report is None:
+            told = time.monotonic()
+            say(
+                f"{last.num_samples:,} of {last.num_planned:,} sequences, "
+                f"p = {last.p_value:.3g} (valid at any time)"
+            )
+    if last is None or last.report is None:
+        raise BadInput("Nothing was drawn.", "Ask for more samples.", code="nothing_drawn")
+    verdict = last.report
+    return EXITS[verdict.verdict], verdict.to_data(), sample_lines(verdict)
+
+
+def rule_lines(rule: Mapping[str, Any]) -> list[str]:
+    """Return the warning that goes with a lossy or broken rule; nothing for a lossless one."""
+    if rule["lossless"]:
+        return []
+    word = "lossy by design" if rule["kind"] == "lossy" else "broken"
+    why = rule["why_not"]["en"] if rule["why_not"] else ""
+    lines = [f"The rule {rule['name']} is {word}: {why}"]
+    if rule["shipped_by"]:
+        lines.append(f"It has shipped in {rule['shipped_by']}.")
+    return lines
+
+
+def _subject(spec: Mapping[str, Any]) -> str:
+    return f"{spec['method']} with the rule {spec['rule']} on {spec['pair']}"
+
+
+def exact_lines(report: ExactReport) -> list[str]:
+    """Return what is printed of an exact law."""
+    spec = report.spec
+    verdict = "equals the target's" if report.within else "is not the target's"
+    lines = [
+        f"{_subject(spec)}: the law of {spec['length']} new tokens {verdict}, over every outcome "
+        f"of every coin (largest difference {report.difference:.2g}, allowed "
+        f"{report.tolerance:g}).",
+        *rule_lines(report.rule),
+        f"sequences {report.num_sequences:,}  branches {report.num_leaves:,}  "
+        f"total variation {report.total_variation:.6g}  seconds {report.seconds:.2f}",
+        "first token   emitted    target",
+    ]
+    lines += [
+        f"  {cell['piece']!r:10} {cell['law']:9.6f} {cell['target']:9.6f}"
+        for cell in report.first[:8]
+    ]
+    return lines
+
+
+def verdict_sentence(report: ProveReport) -> str:
+    """Return what was tested, on how many samples, and what bias could have been seen."""
+    spec, main = report.spec, report.report.main
+    what = (
+        f"{_subject(spec)}: {report.num_samples:,} sequences of up to {spec['length']} tokens, "
+        f"{main.num_cells} cells"
+    )
+    bias = report.report.detectable_bias
+    seen = "" if bias is None else f"a bias of {bias:.3f} or more would have been seen"
+    if report.verdict == "rejected":
+        return f"{what}: rejected (p = {main.p_value:.3g}), the law is not the target's."
+    if report.verdict == "not_rejected":
+        return f"{what}: not rejected (p = {main.p_value:.3g}); {seen}."
+    return f"{what}: inconclusive, as the control was not rejected either; {seen}."
+
+
+def control_line(report: ProveReport) -> str:
+    """Return what became of the control."""
+    if report.control is None or report.report.control is None:
+        return "control: none, as this method can serve no wrong rule."
+    result = "rejected" if report.report.control.p_value <= report.report.level else "not rejected"
+    bias = report.control["exact_bias"]
+    known = "" if bias is None else f", exact bias of the first token {bias:.3f}"
+    return (
+        f"control: {report.control['name']}, same loop, same N: {result} "
+        f"(p = {report.report.control.p_value:.3g}{known})."
+    )
+
+
+def sample_lines(report: ProveReport) -> list[str]:
+    """Return what is printed of a test on samples."""
+    lines = [verdict_sentence(report), *rule_lines(report.rule), control_line(report)]
+    if report.cancelled:
+        lines.append("It was stopped before all sequences were drawn.")
+    lines += _numbers(report)
+    return lines
+
+
+def _numbers(report: ProveReport) -> Iterable[str]:
+    main, tests = report.report.main, report.report.more
+    statistic = "" if main.statistic is None else f"  statistic {main.statistic:.2f}"
+    yield f"{main.test:12} p {main.p_value:.4g}{statistic}  cells {main.num_cells}"
+    for test in tests:
+        yield f"{test.test:12} p {test.p_value:.4g}"
+    if report.report.prefixes is not None:
+        yield f"{'per prefix':12} p {report.report.prefixes.p_value:.4g} (Holm)"
+    for test in () if report.first is None else (report.first.main, *report.first.more):
+        yield f"first token: {test.test} p {test.p_value:.4g}"
+    if report.report.variation is not None:
+        variation = report.report.variation
+        yield (
+            f"total variation {variation.estimate:.4f}, of which chance "
+            f"{variation.noise_floor:.4f}; corrected {variation.corrected:.4f} "
+            f"({variation.low:.4f} to {variation.high:.4f})"
+        )
+    yield f"anytime p    {report.anytime_p:.4g}"
+    hit = "" if report.hit_rate is None else f", memo hits {report.hit_rate:.1%}"
+    yield (
+        f"seconds {report.seconds:.2f}  sequences/s {report.sequences_per_s:,.0f}  "
+        f"rounds {report.rounds:,}  laws {report.num_laws:,} in {report.num_passes} passes{hit}"
+    )
