@@ -164,10 +164,10 @@ class ChainSampler:
     def _draft_chains(
         self, uniforms: NDArray, start: Ints, at: Ints, depth: Ints, alive: Ints
     ) -> tuple[Ints, Ints]:
-        """Draw every living request's chain; return its places [gamma, n] and its length [n]."""
+        """Draw every living request's chain; return its places [gamma+1, n] and its length [n]."""
         room = np.minimum(self._length - depth - 1, self._draft_length - depth)
         room = np.minimum(room, self._gamma)
-        path = np.zeros((self._gamma, len(at)), dtype=np.int64)
+        path = np.zeros((self._gamma + 1, len(at)), dtype=np.int64)
         drafted, here = np.zeros(len(at), dtype=np.int64), at.copy()
         going = alive
         for step in range(self._gamma):
