@@ -93,7 +93,7 @@ def player_figure(
 
 
 def plain_timeline(lab: Lab, lang: str, *, trace: str, rounds: int, caption: str) -> None:
-    """Show the first passes of a recorded run of plain decoding, as wide as they were long."""
+    """Show the first passes of a recorded run of plain decoding and how long each took."""
     item, words = recording(lab, trace), WORDS_LEARN[lang]
     run = item.trace
     passes = []

@@ -15,6 +15,7 @@ from speclab.ui.messages import error_status, to_json
 from speclab.ui.texts_learn import WORDS_LEARN
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+LIST_WORDS = ("lessons", "welcome", "about", "minutes", "all", "previous", "next")
 LATEX = [
     {"left": "$$", "right": "$$", "display": True},
     {"left": "$", "right": "$", "display": False},
@@ -93,7 +94,7 @@ class Learn:
             "current": number,
             "place": place,
             "fault": fault,
-            "words": self.words,
+            "words": {name: self.words[name] for name in LIST_WORDS},
         }
 
     def _list_value(self, number: int, fault: str = "") -> str:
