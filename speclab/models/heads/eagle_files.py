@@ -83,12 +83,12 @@ def load_head(folder: Path, target: Any) -> EagleHandle:
 def layer_config(config: Mapping[str, Any], target: Any) -> LlamaConfig:
     """Return the decoder layer's configuration; what the head's does not say is the target's."""
     own = config.get("transformer_layer_config", config)
-    base = {key: getattr(target, key, None) for key in SHAPE_KEYS}
-    if "hidden_size" in own:
-        base["head_dim"] = None
     given = {key: own[key] for key in SHAPE_KEYS if own.get(key) is not None}
-    if "rope_theta" in given or "rope_scaling" in given:
-        base["rope_parameters"] = None
+    base = {key: getattr(target, key, None) for key in SHAPE_KEYS if not key.startswith("rope_")}
+    if not any(key.startswith("rope_") for key in given):
+        base["rope_parameters"] = target.rope_parameters
+    if "hidden_size" in given:
+        base["head_dim"] = None
     merged = {key: value for key, value in {**base, **given}.items() if value is not None}
     return LlamaConfig(**merged)
 
