@@ -19,6 +19,9 @@ Point = tuple[int, float, float | None]
 FLOOR = 1e-12
 """Smaller p-values are drawn here: the axis is logarithmic."""
 
+TICKS = (1.0, 1e-3, 1e-6, 1e-9, FLOOR)
+TICK_NAMES = ("1", "1e-3", "1e-6", "1e-9", "≤ 1e-12")
+
 
 def evidence_curve(points: Sequence[Point], *, level: float, words: Mapping[str, str]) -> Figure:
     """Return the anytime-valid p-value over the samples, with the control's and the level.
@@ -36,8 +39,8 @@ def evidence_curve(points: Sequence[Point], *, level: float, words: Mapping[str,
     layout["yaxis"] |= {
         "type": "log",
         "range": [-12.4, 0.4],
-        "dtick": 3,
-        "exponentformat": "power",
+        "tickvals": list(TICKS),
+        "ticktext": list(TICK_NAMES),
     }
     layout["xaxis"] |= {"rangemode": "tozero"}
     layout["shapes"] = [_level(level)]
@@ -117,13 +120,14 @@ def _level(level: float) -> Figure:
 
 def _layout(x_title: str, y_title: str) -> Figure:
     axis = {"gridcolor": "--line", "zeroline": False, "linecolor": "--faint", "fixedrange": True}
+    axis["automargin"] = True
     return {
         "xaxis": {**axis, "title": {"text": x_title}},
         "yaxis": {**axis, "title": {"text": y_title}},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "--ink"},
-        "margin": {"l": 70, "r": 16, "t": 10, "b": 54},
+        "margin": {"l": 40, "r": 16, "t": 10, "b": 40},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "hovermode": "closest",
         "dragmode": False,

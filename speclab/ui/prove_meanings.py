@@ -11,6 +11,7 @@ from speclab.ui.prove_running import Message
 from speclab.ui.prove_words import number, share
 from speclab.ui.settings import MAX_SEED
 from speclab.ui.texts_prove import PROVE
+from speclab.ui.texts_prove_rules import shipped, source
 
 PAIR = "pocket"
 NARROW = "bfloat16"
@@ -35,11 +36,13 @@ def gaps_reply(lang: str) -> dict[str, Any]:
         "law": {"mark": words["mark_law"], "text": law, "tone": "good"},
         "program": {"mark": words["mark_law"], "text": caught, "tone": "good"},
         "law_table": {
+            "words": [2],
             "head": [words["op_rule"], words["mean_gap"], words["mean_source"]],
-            "rows": [[title[g.rule], share(g.bias), RULES[g.rule].source] for g in fine],
+            "rows": [[title[g.rule], share(g.bias), source(RULES[g.rule], lang)] for g in fine],
         },
         "program_table": {
-            "head": [words["op_rule"], words["mean_gap"], words["mean_why"], words["op_shipped"]],
+            "words": [2, 3],
+            "head": [words[key] for key in ("op_rule", "mean_gap", "mean_why", "mean_shipped")],
             "rows": [_wrong_row(gap.rule, gap.bias, lang) for gap in wrong],
         },
     }
@@ -48,7 +51,7 @@ def gaps_reply(lang: str) -> dict[str, Any]:
 def _wrong_row(name: str, bias: float, lang: str) -> list[str]:
     rule = RULES[name]
     why = getattr(rule.why_not, lang) if rule.why_not else ""
-    return [getattr(rule.title, lang), share(bias), why, rule.shipped_by or "–"]
+    return [getattr(rule.title, lang), share(bias), why, shipped(rule, lang) or "–"]
 
 
 def bits_work(lang: str) -> Callable[[Any], Iterator[Message]]:

@@ -89,16 +89,12 @@ def _number(given: dict[str, Any], name: str, lang: str) -> float:
         value = float("nan")
     whole = name == "temperature" or value.is_integer()
     if not (low <= value <= high and whole):
-        values = {
-            "name": PROVE[lang][f"rm_{name}"],
-            "low": f"{low:,g}" if low < 1 else number(low),
-            "high": f"{high:,g}" if high < 10 else number(high),
-            "value": text or "–",
-        }
+        field = PROVE[lang][f"rm_{name}"]
+        limits = tuple(f"{x:,.0f}" if x >= 10 else f"{x:g}" for x in (low, high))
         raise BadInput(
-            "{name}: from {low} to {high} is possible, not {value}.".format(**values),
+            f"{field}: from {limits[0]} to {limits[1]} is possible, not {text or '–'}.",
             code="field_range",
-            values=values,
+            values={"name": field, "low": limits[0], "high": limits[1], "value": text or "–"},
         )
     return value
 

@@ -66,7 +66,9 @@ def one_position(
         "parts": list(parts),
     }
     start = (
-        "const pinned = () => document.querySelector('#player')?.pinnedLaws?.() ?? null;\n"
+        "const player = () => [...document.querySelectorAll('#player, #player *')]"
+        ".find((node) => node.pinnedLaws);\n"
+        "const pinned = () => player()?.pinnedLaws() ?? null;\n"
         "mount(element.querySelector('.pv-root'), given.state, {...given.options, call, pinned: "
         "given.options.parts.includes('presets') ? pinned : null});"
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from speclab.core.protocols import VerifyRule
 from speclab.ui.texts_prove import PROVE
+from speclab.ui.texts_prove_rules import shipped, source
 
 if TYPE_CHECKING:
     from speclab.stats.cells import StatTest
@@ -122,8 +123,8 @@ def rule_facts(rule: VerifyRule, lang: str) -> dict[str, Any]:
         "mark": words[f"kind_{rule.kind}"],
         "does": getattr(rule.one_liner, lang),
         "why": getattr(rule.why_not, lang) if rule.why_not else "",
-        "shipped": rule.shipped_by,
-        "source": rule.source,
+        "shipped": shipped(rule, lang),
+        "source": source(rule, lang),
         "bias": rule.bias,
         "params": [
             {

@@ -224,6 +224,14 @@ function receive() {
 }
 
 buildLayout();
+/* For other figures on the page: p and q at the token on show, its likeliest tokens and all the
+   others as one; null where nothing was drafted. */
+element.pinnedLaws = () => {
+  const data = view.focus && chartData(view.focus, 'done');
+  if (!data?.drafted) return null;
+  const rows = chosenRows(data, false), rest = (key) => Math.max(0, 1 - rows.reduce((sum, row) => sum + row[key], 0));
+  return {p: [...rows.map((row) => row.p), rest('p')], q: [...rows.map((row) => row.q), rest('q')], tokens: [...rows.map((row) => tokenName(row.token, view.focus.before, 12)), '…']};
+};
 // Only a reader's own scrolling ends the following of a live run; a new text scrolls by itself.
 let gestureAt = -Infinity;
 for (const gesture of ['wheel', 'touchmove', 'pointerdown']) {

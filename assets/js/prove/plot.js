@@ -11,9 +11,21 @@ function loadPlotly(address) {
   return window.speclabPlotly;
 }
 
+// A colour of the page as Plotly reads it, whatever CSS wrote it with.
+const brush = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+function colourOf(node, name) {
+  const probe = node.appendChild(make('i', {style: `color: var(${name})`}));
+  brush.clearRect(0, 0, 1, 1);
+  brush.fillStyle = getComputedStyle(probe).color;
+  brush.fillRect(0, 0, 1, 1);
+  probe.remove();
+  const [red, green, blue, alpha] = brush.getImageData(0, 0, 1, 1).data;
+  return `rgba(${red},${green},${blue},${(alpha / 255).toFixed(3)})`;
+}
+
 // Colours are names in the figure ("--target") and values on the page, light or dark.
 function coloured(node, value) {
-  if (typeof value === 'string' && value.startsWith('--')) return getComputedStyle(node).getPropertyValue(value).trim() || '#888';
+  if (typeof value === 'string' && value.startsWith('--')) return colourOf(node, value);
   if (Array.isArray(value)) return value.map((each) => coloured(node, each));
   if (value && typeof value === 'object') return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(node, each)]));
   return value;
@@ -28,7 +40,7 @@ function plotBox(address, name) {
     try {
       const plotly = await loadPlotly(address);
       const style = getComputedStyle(node), size = parseFloat(style.fontSize);
-      const {data, layout} = coloured(node, figure);
+      const {data, layout} = coloured(node.parentNode, figure);
       await plotly.react(node, data, {...layout, height: 17 * size, font: {...layout.font, size: 0.8 * size, family: style.fontFamily}}, CONFIG);
     } catch { node.textContent = label('no_plot'); }
     drawing = false;

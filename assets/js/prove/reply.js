@@ -28,16 +28,17 @@ function ruleFacts(rule) {
 
 // Text whose https addresses are links.
 function linked(text) {
-  return text.split(/(https:[^\s;,]+)/).map((part) =>
+  return text.split(/(https:[^\s;,；，]+)/).map((part) =>
     part.startsWith('https:') ? make('a', {href: part, target: '_blank', rel: 'noopener noreferrer'}, part.replace('https://', '')) : part);
 }
 
-// A table from {head: [...], rows: [[...]], caption}; the first column names the row.
+// A table from {head, rows, caption, words}; the first column names the row, `words` are columns of text.
 function tableNode(table) {
-  const row = (cells) => make('tr', {}, cells.map((cell, i) => (i ? make('td', {}, String(cell)) : make('th', {scope: 'row'}, String(cell)))));
-  return make('div', {class: 'pv-scroll', tabindex: 0, role: 'region', 'aria-label': table.caption || ''},
+  const kind = (i) => (table.words?.includes(i) ? 'words' : null);
+  const row = (cells) => make('tr', {}, cells.map((cell, i) => (i ? make('td', {class: kind(i)}, linked(String(cell))) : make('th', {scope: 'row'}, String(cell)))));
+  return make('div', {class: 'pv-scroll', tabindex: 0, role: 'region', 'aria-label': table.caption || table.head[0]},
     make('table', {class: 'pv-table'}, table.caption ? make('caption', {}, table.caption) : null,
-      make('thead', {}, make('tr', {}, table.head.map((cell) => make('th', {scope: 'col'}, cell)))),
+      make('thead', {}, make('tr', {}, table.head.map((cell, i) => make('th', {scope: 'col', class: kind(i)}, cell)))),
       make('tbody', {}, table.rows.map(row))));
 }
 
