@@ -32,7 +32,39 @@ def train_smollm2_draft(output: Path | None, resume: bool, target: str) -> None:
     )
 
 
+def train_medusa(output: Path | None, resume: bool, target: str) -> None:
+    """Train Medusa heads on the frozen target of a pair."""
+    from speclab.training import medusa
+
+    medusa.train_head("medusa", target, output, resume=resume)
+
+
+def train_hydra(output: Path | None, resume: bool, target: str) -> None:
+    """Train Hydra heads on the frozen target of a pair."""
+    from speclab.training import medusa
+
+    medusa.train_head("hydra", target, output, resume=resume)
+
+
+def train_eagle1(output: Path | None, resume: bool, target: str) -> None:
+    """Train the head of EAGLE-1 and EAGLE-2 on the frozen target of a pair."""
+    from speclab.training import eagle
+
+    eagle.train_head("eagle1", target, output, resume=resume)
+
+
+def train_eagle3(output: Path | None, resume: bool, target: str) -> None:
+    """Train the head of EAGLE-3 on the frozen target of a pair."""
+    from speclab.training import eagle
+
+    eagle.train_head("eagle3", target, output, resume=resume)
+
+
 RECIPES: dict[str, RecipeRunner] = {
     "pocket": train_pocket,
     "smollm2-draft": train_smollm2_draft,
+    "medusa": train_medusa,
+    "hydra": train_hydra,
+    "eagle1": train_eagle1,
+    "eagle3": train_eagle3,
 }

@@ -15,6 +15,8 @@ LoadHead = Callable[[Path, Any], Any]
 LOADERS: dict[str, str] = {
     "medusa": "speclab.models.heads.medusa",
     "hydra": "speclab.models.heads.hydra",
+    "eagle1": "speclab.models.heads.eagle_files",
+    "eagle3": "speclab.models.heads.eagle_files",
 }
 """Module that has `load_head(folder, target)` of each kind of head, by its name in cards."""
 

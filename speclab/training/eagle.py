@@ -1,0 +1,389 @@
+"""The recipe of EAGLE heads: text, the frozen target's features, several draft steps, export.
+
+`python -m speclab train eagle1|eagle3 --target pocket|smollm2-135m [--resume]`. Checkpoint and log
+are kept in `runs/heads/<target>`, so that a stopped run resumes where it left off.
+
+**Source:** Li et al., EAGLE, 2024 (arXiv:2401.15077), section 4.2; Li et al., EAGLE-3, 2025
+(arXiv:2503.01840), section 3.2, training-time test.
+**Deviation:** the layer starts from the target's last one; EAGLE-1 learns several steps deep too;
+draft steps are added while the training goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import LlamaConfig
+
+from speclab.core.errors import BadInput
+from speclab.models.catalogue import load_pair
+from speclab.models.heads.eagle_files import default_layers
+from speclab.models.heads.files import write_manifest, write_tensors
+from speclab.training import loop
+from speclab.training.attention import use_chunked_attention
+from speclab.training.eagle_data import TEXTS, HeadText
+from speclab.training.eagle_model import EagleModule, Kind, Step
+
+WORK_DIR = Path("runs/heads")
+RANKS = 10
+LONG_ROWS = 0.8
+"""Progress at which the texts give rows of 512 tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Parameters of one head; the manifest records them.
+
+    Attributes:
+        minutes: of training. max_steps: optimiser steps after which it ends earlier, or None.
+        steps: draft steps per place at the end (training-time test); it begins with one.
+        step_decay: weight of step j is this to the power of j.
+        feature_weight, law_weight: EAGLE-1: weights of smooth L1 on features and of the
+            cross-entropy with the target's law.
+        draft_vocab: EAGLE-3: tokens it may draft, the most frequent ones of the text.
+        learning_rate: peak.
+        tokens_per_step: of one optimiser step.
+        pool: distinct batches, whose features are kept and read again.
+        long_from: progress from which rows are longer and new.
+        seed: of weights and order.
+    """
+
+    minutes: float = 14.5
+    max_steps: int | None = None
+    steps: int = 4
+    step_decay: float = 0.8
+    feature_weight: float = 1.0
+    law_weight: float = 0.1
+    draft_vocab: int = 1280
+    learning_rate: float = 4e-3
+    tokens_per_step: int = 512
+    pool: int = 1000
+    long_from: float = 0.85
+    seed: int = 0
+
+
+RECIPES: dict[tuple[str, Kind], Recipe] = {
+    ("pocket", "eagle3"): Recipe(),
+    ("pocket", "eagle1"): Recipe(steps=3),
+    ("smollm2-135m", "eagle3"): Recipe(minutes=90.0, draft_vocab=8192, learning_rate=1e-3),
+    ("smollm2-135m", "eagle1"): Recipe(minutes=60.0, steps=3, learning_rate=1e-3),
+}
+
+
+class FrozenTarget:
+    """The target as a source of features and laws, which it keeps for batches that come again.
+
+    Args:
+        model: a causal LM.
+        layers: hidden states to join as features; the last one is after the final norm.
+    """
+
+    def __init__(self, model: Any, layers: tuple[int, ...]) -> None:
+        self.model, self.layers = model.eval().requires_grad_(False), layers
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @torch.no_grad()
+    def __call__(self, ids: Tensor, key: int = -1) -> tuple[Tensor, Tensor]:
+        """Return features [rows, length, taps * h] and logits [rows, length, vocab].
+
+        Args:
+            ids: int64 [rows, length].
+            key: names the batch; one that is not negative is kept, in bfloat16.
+        """
+        if key in self._kept:
+            features, final = self._kept[key]
+        else:
+            states = self.model.model(
+                input_ids=ids, use_cache=False, output_hidden_states=True
+            ).hidden_states
+            features = torch.cat([states[layer] for layer in self.layers], -1)
+            final = states[-1]
+            if key >= 0:
+                self._kept[key] = features.bfloat16(), final.bfloat16()
+        dtype = self.model.dtype
+        return features.to(dtype), self.model.lm_head(final.to(dtype)).float()
+
+
+def head_config(target: Any) -> LlamaConfig:
+    """Return the configuration of a head's decoder layer: one layer of the target's."""
+    same = (
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "rms_norm_eps",
+        "rope_parameters",
+        "max_position_embeddings",
+    )
+    return LlamaConfig(num_hidden_layers=1, **{key: getattr(target, key) for key in same})
+
+
+def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleModule:
+    """Return a head that starts from the target's last layer, final norm and lm_head.
+
+    Args:
+        kind: "eagle1" or "eagle3".
+        model: the target.
+        draft_ids: target ids of the tokens that EAGLE-3 drafts, ascending [draft vocab].
+        seed: of what the target has no counterpart for.
+    """
+    config, head = head_config(model.config), model.get_output_embeddings().weight.detach()
+    torch.manual_seed(seed)
+    module = EagleModule(
+        kind,
+        config,
+        model.get_input_embeddings().weight,
+        target_head=head,
+        draft_vocab=len(draft_ids),
+    )
+    last, layer, hidden = model.model.layers[-1], module.decoder(), config.hidden_size
+    own = {key: value for key, value in last.state_dict().items() if key in layer.state_dict()}
+    with torch.no_grad():
+        if kind == "eagle3":
+            for name in ("q_proj", "k_proj", "v_proj"):
+                key = f"self_attn.{name}.weight"
+                wide = torch.empty(len(own[key]), 2 * hidden).normal_(std=0.02)
+                wide[:, hidden:] = own[key]
+                own[key] = wide
+            own["hidden_norm.weight"] = own.pop("input_layernorm.weight")
+            module.norm.weight.copy_(model.model.norm.weight)
+            module.lm_head.weight.copy_(head[draft_ids])
+        layer.load_state_dict(own, strict=False)
+        module.fc.weight.normal_(std=0.02)
+        module.fc.weight[:, -hidden:] += torch.eye(hidden)
+        if module.fc.bias is not None:
+            module.fc.bias.zero_()
+    return module
+
+
+def law_loss(logits: Tensor, law: Tensor, where: Tensor) -> Tensor:
+    """Return the cross-entropy with the target's law, in nats per place that counts.
+
+    Args:
+        logits: the draft's [rows, places, draft vocab].
+        law: the target's over the same tokens [rows, places, draft vocab].
+        where: 1 at places that count, else 0 [rows, places].
+    """
+    each = logits.float().logsumexp(-1) - (law * logits).sum(-1)
+    return (each * where).sum() / where.sum().clamp(min=1)
+
+
+def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.LossFunction:
+    """Return the loss of a batch `ids`: steps weighted by `step_decay`, in nats per token.
+
+    EAGLE-3: cross-entropy with the target's law over the draft's tokens, where its best token is
+    among them. EAGLE-1: smooth L1 on the features as well.
+    """
+    decay = [recipe.step_decay**step for step in range(recipe.steps)]
+
+    def loss_fn(module: nn.Module, batch: Any) -> Tensor:
+        ids, count = batch["ids"], int(batch["steps"])
+        features, logits = target(ids, int(batch["key"]))
+        third = module.kind == "eagle3"
+        law = (logits[..., draft_ids] if third else logits).softmax(-1)
+        known = torch.zeros(logits.shape[-1])
+        known[draft_ids] = 1.0
+        counts = known[logits.argmax(-1)] if third else torch.ones(ids.shape)
+        steps: list[Step] = module(features, ids, count)
+        places, total = ids.shape[1] - count, torch.zeros(())
+        for number, step in enumerate(steps):
+            after = slice(1 + number, 1 + number + places)
+            one = law_loss(step.logits, law[:, after], counts[:, after])
+            if not third:
+                near = functional.smooth_l1_loss(step.outputs.float(), features[:, after].float())
+                one = recipe.law_weight * one + recipe.feature_weight * near
+            total = total + decay[number] * one
+        return total / sum(decay[:count])
+
+    return loss_fn
+
+
+def batches(text: HeadText, recipe: Recipe) -> loop.BatchSource:
+    """Return batches `ids`, `steps` and `key`: few steps first, pooled rows before longer ones."""
+
+    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
+        pooled = progress < recipe.long_from
+        number = step % recipe.pool if pooled else recipe.pool + step
+        count = min(recipe.steps, 1 + int(recipe.steps * progress))
+        return {
+            "ids": text.batch_at(number, 0.0 if pooled else LONG_ROWS)["ids"],
+            "steps": torch.tensor(count),
+            "key": torch.tensor(number if pooled else -1),
+        }
+
+    return batch_at
+
+
+def held_out_numbers(
+    target: FrozenTarget, rows: list[Tensor], steps: int, draft_ids: Tensor | None
+) -> loop.Evaluation:
+    """Return an evaluation: per draft step, how often head and target have the same best token.
+
+    Keys: `top1[j]`, given that the j tokens before were right; `rank[r]`, how often the target's
+    best token is the head's r-th best, at step 0.
+    """
+
+    def evaluation(module: nn.Module) -> dict[str, float]:
+        hits, ranks, total = np.zeros(steps), np.zeros(RANKS), 0
+        for ids in rows:
+            features, logits = target(ids)
+            best, places = logits.argmax(-1), ids.shape[1] - steps
+            for number, step in enumerate(module(features, ids, steps)):
+                wanted = best[:, 1 + number : 1 + number + places]
+                top = step.logits.topk(RANKS, -1).indices
+                top = top if draft_ids is None else draft_ids[top]
+                same = top == wanted[..., None]
+                hits[number] += float(same[..., 0].sum())
+                if number == 0:
+                    ranks += same.sum((0, 1)).numpy()
+            total += ids.shape[0] * places
+        out = {f"top1[{step}]": round(float(share), 4) for step, share in enumerate(hits / total)}
+        return out | {f"rank[{r}]": round(float(share), 4) for r, share in enumerate(ranks / total)}
+
+    return evaluation
+
+
+def public_tensors(
+    module: EagleModule, draft_ids: Tensor, target_vocab: int, dtype: torch.dtype = torch.float16
+) -> dict[str, Tensor]:
+    """Return what the head's file holds: its own tensors, and `d2t` and `t2d` of EAGLE-3."""
+    tensors = {key: value.detach().to(dtype) for key, value in module.state_dict().items()}
+    if module.kind == "eagle3":
+        tensors["d2t"] = draft_ids - torch.arange(len(draft_ids))
+        flags = torch.zeros(target_vocab, dtype=torch.bool)
+        flags[draft_ids] = True
+        tensors["t2d"] = flags
+    return tensors
+
+
+def write_head(
+    folder: Path,
+    module: EagleModule,
+    config: LlamaConfig,
+    draft_ids: Tensor,
+    description: Mapping[str, Any],
+    log: Path | None = None,
+) -> dict[str, Any]:
+    """Write the head in its public layout, its log and a manifest; return the manifest."""
+    write_tensors(folder, public_tensors(module, draft_ids, config.vocab_size))
+    said = config.to_dict()
+    keys = (
+        "hidden_size",
+        "intermediate_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "rms_norm_eps",
+        "max_position_embeddings",
+        "vocab_size",
+        "hidden_act",
+    )
+    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 1}
+    out |= {key: said[key] for key in keys}
+    out |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
+    out |= {"bias": True} if module.kind == "eagle1" else {"draft_vocab_size": len(draft_ids)}
+    (folder / "config.json").write_text(json.dumps(out, indent=2) + "\n", encoding="utf-8")
+    if log is not None and log.exists():
+        shutil.copyfile(log, folder / "training.jsonl")
+    return write_manifest(folder, description)
+
+
+def train_on(
+    kind: Kind,
+    handle: Any,
+    text: HeadText,
+    recipe: Recipe,
+    *,
+    work: Path,
+    output: Path,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Train a head of a loaded target and write it; return its manifest.
+
+    Args:
+        kind: "eagle1" or "eagle3".
+        handle: of the target, in float32; its attention is changed to the one of training.
+        text: what the head reads.
+        recipe: parameters.
+        work: folder of checkpoint and log. output: folder of the head.
+        resume: continue from the checkpoint if there is one.
+    """
+    model = handle.model
+    use_chunked_attention(model)
+    count = int(model.config.num_hidden_layers)
+    frozen = FrozenTarget(model, default_layers(count) if kind == "eagle3" else (count,))
+    draft_ids = torch.from_numpy(text.counts).topk(recipe.draft_vocab).indices.sort().values
+    module = start_module(kind, model, draft_ids, recipe.seed)
+    checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+    evaluation = held_out_numbers(
+        frozen, text.held_out, max(5, recipe.steps), draft_ids if kind == "eagle3" else None
+    )
+    done = loop.run_loop(
+        module,
+        batches(text, recipe),
+        head_loss(frozen, recipe, draft_ids),
+        loop.LoopConfig(
+            budget_s=recipe.minutes * 60,
+            max_steps=recipe.max_steps,
+            learning_rate=recipe.learning_rate,
+            warmup_steps=30,
+            evaluate_every_s=240.0,
+            checkpoint_every_s=60.0,
+        ),
+        checkpoint=checkpoint,
+        log=log,
+        resume=resume,
+        evaluation=evaluation,
+    )
+    numbers = loop.evaluate(module, evaluation)
+    description = {
+        "name": kind,
+        "target": handle.source,
+        "licence": "Apache-2.0",
+        "recipe": dataclasses.asdict(recipe),
+        "text": text.facts,
+        "parameters": sum(p.numel() for p in module.parameters()),
+        "training": dataclasses.asdict(done),
+        "held_out_top1": [v for key, v in numbers.items() if key.startswith("top1")],
+        "rank_acceptance": [v for key, v in numbers.items() if key.startswith("rank")],
+    }
+    return write_head(output, module, head_config(model.config), draft_ids, description, log)
+
+
+def train_head(
+    kind: Kind, target: str, output: Path | None = None, *, resume: bool = False
+) -> dict[str, Any]:
+    """Train a head of a pair's target by its recipe and write it; return its manifest.
+
+    Args:
+        kind: "eagle1" or "eagle3".
+        target: name of a pair.
+        output: folder to write; default: beside the checkpoint.
+        resume: continue from the checkpoint if there is one.
+
+    Raises:
+        BadInput: if there is no recipe for that target.
+    """
+    if (target, kind) not in RECIPES:
+        known = ", ".join(dict.fromkeys(name for name, _ in RECIPES))
+        raise BadInput(f"No {kind} head is trained for {target!r}.", f"Targets: {known}.")
+    recipe, work = RECIPES[target, kind], WORK_DIR / target
+    text = TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
+    handle = load_pair(target, device="cpu", dtype="float32").target
+    folder = output or work / f"{kind}-weights"
+    return train_on(kind, handle, text, recipe, work=work, output=folder, resume=resume)

@@ -1,0 +1,186 @@
+"""EAGLE training: the module is the head that drafts, public files, falling losses, resuming."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import tiny
+
+from speclab.core.errors import BadInput
+from speclab.models.heads.eagle_files import load_head
+from speclab.models.heads.files import read_manifest, read_tensors
+from speclab.models.heads.shelf import LOADERS
+from speclab.training.eagle import (
+    FrozenTarget,
+    Recipe,
+    batches,
+    head_config,
+    head_loss,
+    start_module,
+    train_head,
+    train_on,
+    write_head,
+)
+from speclab.training.eagle_data import HeadText
+from speclab.training.eagle_model import EagleModule, Kind
+
+KINDS: tuple[Kind, ...] = ("eagle1", "eagle3")
+OWN = 24
+
+
+def target(**more: Any) -> Any:
+    return tiny(num_hidden_layers=6, head_dim=8, dtype=torch.float32, **more)
+
+
+def random_module(kind: Kind, handle: Any, draft_ids: torch.Tensor) -> EagleModule:
+    module = start_module(kind, handle.model, draft_ids, 0)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn_like(parameter)
+            parameter.copy_(0.2 * noise if parameter.ndim > 1 else 1 + 0.1 * noise)
+    return module
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_draft_step_is_what_the_loaded_head_drafts(tmp_path: Path, kind: Kind) -> None:
+    """Step j from place i: true pairs up to i, then the head's own outputs, at shifted places."""
+    handle = target()
+    draft_ids = torch.randperm(40, generator=torch.Generator().manual_seed(2))[:OWN].sort().values
+    module = random_module(kind, handle, draft_ids)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(parameter.half().float())
+    write_head(tmp_path, module, head_config(handle.model.config), draft_ids, {"name": kind})
+    head = load_head(tmp_path, handle)
+    text = torch.randint(0, 40, (40,), generator=torch.Generator().manual_seed(3))
+    features = handle.open([*text.tolist(), 0], head.taps).prefill_features
+    joined = np.concatenate([features[tap] for tap in head.taps], -1)
+    with torch.no_grad():
+        steps = module(torch.from_numpy(joined)[None], text[None], 3)
+    for place in (0, 7, 36):
+        session = head.open()
+        part = {tap: values[: place + 1] for tap, values in features.items()}
+        session.extend(part, text[1 : place + 2].tolist())
+        drafted = session.root()
+        for number, step in enumerate(steps):
+            gap = (drafted.logits[0] - step.logits[0, place]).abs().max()
+            assert gap < 1e-3, (place, number)
+            token = int(text[place + 2 + number]) if number < 2 else 0
+            drafted = session.grow(drafted.features, [token], None, number + 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_are_those_that_drafting_will_read(kind: Kind) -> None:
+    """The joined hidden states are the session's taps, and the logits the target's own."""
+    handle = target()
+    layers = (2, 3, 3) if kind == "eagle3" else (6,)
+    frozen = FrozenTarget(handle.model, layers)
+    ids = torch.randint(0, 40, (1, 30), generator=torch.Generator().manual_seed(3))
+    features, logits = frozen(ids, key=4)
+    taps = tuple(f"hidden[{layer}]" for layer in layers)
+    session = handle.open([*ids[0].tolist(), 0], taps)
+    want = np.concatenate([session.prefill_features[tap] for tap in taps], -1)
+    assert np.abs(features[0].numpy() - want).max() < 1e-4
+    rows = handle.evaluate([ids[0].tolist()], [30])[0]
+    assert np.abs(logits[0, 7].numpy() - rows[7].logits).max() < 1e-3
+    kept, again = frozen(torch.zeros_like(ids), key=4)
+    assert (kept - features).abs().max() < 0.01 * features.abs().max()
+    assert (again - logits).abs().max() < 0.02 * logits.abs().max()
+
+
+def test_the_files_are_the_public_ones_without_copies(tmp_path: Path) -> None:
+    handle, draft_ids = target(), torch.arange(3, 3 + OWN)
+    layer = {f"self_attn.{p}_proj.weight" for p in "qkvo"}
+    layer |= {f"mlp.{p}_proj.weight" for p in ("gate", "up", "down")}
+    layer |= {"post_attention_layernorm.weight"}
+    norms = {"hidden_norm.weight", "input_layernorm.weight"}
+    wanted = {
+        "eagle1": {"fc.weight", "fc.bias", *(f"layers.0.{key}" for key in layer)},
+        "eagle3": {"fc.weight", "norm.weight", "lm_head.weight", "d2t", "t2d"}
+        | {f"midlayer.{key}" for key in layer | norms},
+    }
+    for kind in KINDS:
+        module = start_module(kind, handle.model, draft_ids, 0)
+        folder = tmp_path / kind
+        write_head(folder, module, head_config(handle.model.config), draft_ids, {"name": kind})
+        tensors = read_tensors(folder)
+        assert tensors.keys() == wanted[kind]
+        config = json.loads((folder / "config.json").read_text())
+        assert config["num_hidden_layers"] == 1 and config["hidden_size"] == 32
+        floats = [t for t in tensors.values() if t.is_floating_point()]
+        assert {t.dtype for t in floats} == {torch.float16}
+    assert tensors["d2t"].dtype == torch.int64 and (tensors["d2t"] == 3).all()
+    assert tensors["t2d"].dtype == torch.bool and int(tensors["t2d"].sum()) == OWN
+    assert config["draft_vocab_size"] == OWN and tensors["fc.weight"].shape == (32, 96)
+    assert set(KINDS) <= LOADERS.keys()
+
+
+def text_of(handle: Any, seed: int = 0) -> HeadText:
+    """Return greedy text of a tiny target: something that can be learnt."""
+    rows = torch.randint(0, 40, (8, 1), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        for _ in range(47):
+            logits = handle.model(input_ids=rows, use_cache=False).logits
+            rows = torch.cat((rows, logits[:, -1].argmax(-1, keepdim=True)), 1)
+
+    def batch_at(step: int, progress: float) -> dict[str, torch.Tensor]:
+        return {"ids": rows[[step % 6, (step + 1) % 6]]}
+
+    counts = torch.bincount(rows.flatten(), minlength=40).numpy()
+    return HeadText(batch_at=batch_at, held_out=[rows[6:]], counts=counts, facts={"text": "own"})
+
+
+SHORT = Recipe(max_steps=60, steps=2, draft_vocab=OWN, learning_rate=5e-3, pool=6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path, kind: Kind) -> None:
+    handle = target(tie_word_embeddings=True)
+    text, work, out = text_of(handle), tmp_path / "work", tmp_path / "out"
+    work.mkdir()
+    draft_ids = torch.from_numpy(text.counts).topk(OWN).indices.sort().values
+    frozen = FrozenTarget(handle.model, (2, 3, 3) if kind == "eagle3" else (6,))
+    loss = head_loss(frozen, SHORT, draft_ids)
+    batch = batches(text, SHORT)(0, 0.99)
+    with torch.no_grad():
+        before = float(loss(start_module(kind, handle.model, draft_ids, 0), batch))
+    manifest = train_on(kind, handle, text, SHORT, work=work, output=out)
+    first = manifest["training"]["step"]
+    assert first == 60 and manifest["text"] == {"text": "own"}
+    assert len(manifest["held_out_top1"]) == 5 and len(manifest["rank_acceptance"]) == 10
+    assert manifest["parameters"] == load_head(out, handle).num_parameters
+    assert read_manifest(out)["files"].keys() >= {"model.safetensors", "config.json"}
+    longer = replace(SHORT, max_steps=80)
+    again = train_on(kind, handle, text, longer, work=work, output=out, resume=True)
+    assert again["training"]["step"] == 80
+    module = start_module(kind, handle.model, draft_ids, 5)
+    state = torch.load(work / f"{kind}.pt", weights_only=True)["model"]
+    module.load_state_dict(state)
+    with torch.no_grad():
+        after = float(loss(module, batch))
+    assert after < 0.85 * before
+    stored = read_tensors(out)["fc.weight"].float()
+    assert torch.allclose(stored, module.fc.weight, atol=1e-2)
+    assert any(json.loads(line).get("loss") for line in (out / "training.jsonl").open())
+
+
+def test_steps_are_added_and_rows_of_the_pool_come_again() -> None:
+    handle = target()
+    source = batches(text_of(handle), replace(SHORT, steps=4, pool=3))
+    shares = (0.0, 0.3, 0.6, 0.84, 0.9)
+    made = [source(10, share) for share in shares]
+    assert [int(batch["steps"]) for batch in made] == [1, 2, 3, 4, 4]
+    assert [int(batch["key"]) for batch in made] == [1, 1, 1, 1, -1]
+    assert torch.equal(source(4, 0.2)["ids"], source(7, 0.5)["ids"])
+
+
+def test_a_target_without_a_recipe_is_named() -> None:
+    with pytest.raises(BadInput, match="No eagle3 head is trained for 'qwen3-4b'"):
+        train_head("eagle3", "qwen3-4b")
