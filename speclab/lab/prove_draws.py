@@ -26,9 +26,17 @@ LEAST_VISITS, FOLLOWED = 0.5, 6
 
 
 class Sampler(Protocol):
-    """Draws sequences of one rule."""
+    """Draws sequences of one rule.
 
-    num_rounds: int
+    Attributes:
+        path: how. num_rounds: propose-verify rounds so far.
+    """
+
+    path: Literal["together", "loop"]
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds so far."""
 
     def draw(self, count: int, cancelled: Callable[[], bool]) -> list[Text]:
         """Return `count` sequences, fewer when cancelled."""

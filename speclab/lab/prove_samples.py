@@ -31,7 +31,9 @@ from speclab.stats.variation import noise_floor
 
 MAX_CELLS = 32
 """Cells of the main test: at N = 20,000 they show any bias of about .02."""
-FIRST_BATCH, LEAST_BATCH, MOST_BATCH = 500, 32, 20_000
+FIRST_BATCH, MOST_BATCH = 500, 20_000
+LEAST_BATCH = {"together": 2_000, "loop": 32}
+"""Small batches of sequences decoded together would meet their new texts in small passes."""
 SHOWN_CELLS = 12
 
 
@@ -68,7 +70,8 @@ def prove_samples(
             proof.step(min(size, spec.num_samples - proof.num_samples), cancelled)
             taken = time.perf_counter() - started
             yield proof.progress(time.perf_counter() - begun)
-            size = int(np.clip(size * every_s / max(taken, 1e-3), LEAST_BATCH, MOST_BATCH))
+            least = LEAST_BATCH[proof.main.sampler.path]
+            size = int(np.clip(size * every_s / max(taken, 1e-3), least, MOST_BATCH))
         if proof.num_samples:
             report = proof.report(begun, cpu)
             yield proof.progress(report.seconds, report)
