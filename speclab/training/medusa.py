@@ -1,0 +1,344 @@
+"""The recipe of Medusa and Hydra heads: text, the frozen target's states and laws, export.
+
+`python -m speclab train medusa|hydra --target pocket [--resume]`. Checkpoint and log are kept in
+`runs/heads/<target>`, so that a stopped run resumes where it left off.
+
+Source: Cai et al., Medusa, 2024 (arXiv:2401.10774), section 2.2.1, equation 1; Ankner et al.,
+Hydra, 2024 (arXiv:2402.05109), section 4 (teacher loss).
+Deviation: both start from a linear map (`medusa_start`) and are trained on the target's laws
+instead of the text's tokens; Hydra's map to the vocabulary stays the target's own. (SiLU is never
+below -0.28, so that a block can hardly take away what the state says: with the target's map
+Medusa learns little.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from speclab.core.errors import BadInput
+from speclab.core.laws import Sampling
+from speclab.core.randomness import Seeded
+from speclab.models.catalogue import load_pair
+from speclab.models.heads.files import write_manifest, write_tensors
+from speclab.models.heads.hydra import ARCHITECTURE, HydraHead
+from speclab.models.heads.medusa import MedusaHead
+from speclab.models.transformer import TransformerHandle
+from speclab.training import loop
+from speclab.training.eagle_data import TEXTS, HeadText
+from speclab.training.medusa_start import start_by_regression
+
+WORK_DIR = Path("runs/heads")
+RANKS = 10
+LAW_TOKENS = 16
+FIRST_START_BATCH = 1_000_000
+Kind = Literal["medusa", "hydra"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Parameters of the heads; the manifest records them.
+
+    Attributes:
+        num_heads, num_layers: of the heads.
+        own_outputs: each head has a map to the vocabulary of its own, which begins as the target's.
+        start_tokens: of the text from which the heads' linear start is found; 0: none.
+        minutes: of training.
+        head_decay: weight of head k is this to the power of k.
+        learning_rate: peak.
+        tokens_per_step: of one optimiser step.
+        measured_prompts, measured_tokens: held-out prompts per family, and tokens that the target
+            writes after each, on which the heads' accuracies are measured.
+        seed: of the order of batches and of what the target writes.
+    """
+
+    num_heads: int = 4
+    num_layers: int = 1
+    own_outputs: bool = False
+    start_tokens: int = 0
+    minutes: float = 8.0
+    head_decay: float = 0.8
+    learning_rate: float = 2e-3
+    tokens_per_step: int = 1024
+    measured_prompts: int = 8
+    measured_tokens: int = 64
+    seed: int = 0
+
+
+RECIPES: dict[tuple[str, Kind], Recipe] = {
+    ("pocket", "medusa"): Recipe(own_outputs=True, start_tokens=120_000),
+    ("pocket", "hydra"): Recipe(num_layers=2, start_tokens=120_000),
+}
+
+
+class FrozenTarget:
+    """The target as a source of states and laws; never trained.
+
+    Args:
+        model: a causal LM.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model.eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def __call__(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return final normed states [rows, length, hidden] and logits [rows, length, vocab]."""
+        output = self.model(input_ids=ids, use_cache=False, output_hidden_states=True)
+        return output.hidden_states[-1].float(), output.logits.float()
+
+
+def new_head(kind: Kind, model: Any, recipe: Recipe) -> MedusaHead | HydraHead:
+    """Return untrained heads on a target: they begin as its own map on the state."""
+    shape = recipe.num_heads, recipe.num_layers
+    lm_head = model.get_output_embeddings().weight.detach()
+    if kind == "medusa":
+        return MedusaHead(*shape, lm_head, own_outputs=recipe.own_outputs)
+    embedding = model.get_input_embeddings().weight.detach()
+    return HydraHead(*shape, embedding, lm_head, own_outputs=recipe.own_outputs)
+
+
+def head_logits(head: nn.Module, states: Tensor, ids: Tensor) -> list[Tensor]:
+    """Return the logits of every head at every place whose future the row still holds.
+
+    Head k at place i guesses token i + 2 + k; Hydra's reads the tokens i + 1 to i + 1 + k.
+
+    Args:
+        head: Medusa or Hydra heads.
+        states: the target's [rows, length, hidden]. ids: int64 [rows, length].
+
+    Returns:
+        Per head [rows * places, vocab]; places is length - heads - 1.
+    """
+    count = head.num_heads
+    places = ids.shape[1] - count - 1
+    flat = states[:, :places].reshape(-1, states.shape[-1])
+    if isinstance(head, MedusaHead):
+        return list(head.logits(head.states(flat)))
+    out = []
+    for k in range(count):
+        read = ids[:, 1 : places + k + 1].unfold(1, k + 1, 1).reshape(-1, k + 1)
+        out.append(head.logits(k, head.states(k, flat, head.embedding[read])))
+    return out
+
+
+def heads_loss(target: FrozenTarget, recipe: Recipe) -> loop.LossFunction:
+    """Return the cross-entropy of the heads with the target's laws, in nats per token.
+
+    The law that head k at place i is compared with is the target's own for token i + 2 + k, over
+    its `LAW_TOKENS` most likely tokens.
+    """
+    decay = [recipe.head_decay**k for k in range(recipe.num_heads)]
+
+    def loss_fn(head: nn.Module, batch: Any) -> Tensor:
+        ids = batch["ids"]
+        states, logits = target(ids)
+        best = logits.topk(min(LAW_TOKENS, logits.shape[-1]), -1)
+        law = best.values.softmax(-1)
+        places, total = ids.shape[1] - recipe.num_heads - 1, torch.zeros(())
+        for k, guess in enumerate(head_logits(head, states, ids)):
+            after = slice(1 + k, 1 + k + places)
+            guess = guess.float()
+            wanted, chance = (part[:, after].flatten(0, 1) for part in (best.indices, law))
+            named = (guess.gather(1, wanted) * chance).sum(-1)
+            total = total + decay[k] * (guess.logsumexp(-1) - named).mean()
+        return total / sum(decay)
+
+    return loss_fn
+
+
+def held_out_numbers(target: FrozenTarget, rows: list[Tensor]) -> loop.Evaluation:
+    """Return an evaluation: `top1[k]`, how often head k and the target have the same best token."""
+
+    def evaluation(head: nn.Module) -> dict[str, float]:
+        hits, total = np.zeros(head.num_heads), 0
+        for ids in rows:
+            states, logits = target(ids)
+            best, places = logits.argmax(-1), ids.shape[1] - head.num_heads - 1
+            for k, guess in enumerate(head_logits(head, states, ids)):
+                wanted = best[:, 1 + k : 1 + k + places].reshape(-1)
+                hits[k] += float((guess.argmax(-1) == wanted).sum())
+            total += ids.shape[0] * places
+        return {f"top1[{k}]": round(float(hit) / total, 4) for k, hit in enumerate(hits)}
+
+    return evaluation
+
+
+def written_text(
+    handle: TransformerHandle, prompt: Sequence[int], count: int, temperature: float, seed: int
+) -> list[int]:
+    """Return `count` tokens that the target writes after a prompt, an end of text or not."""
+    session, rng = handle.open(prompt), Seeded(seed)
+    sampling = Sampling(temperature=temperature)
+    for _ in range(count):
+        row = session.score().row(0)
+        session.commit((), row.top() if sampling.greedy else rng.draw(row.law(sampling)))
+    return session.tokens[len(prompt) :]
+
+
+@torch.no_grad()
+def measured_accuracies(
+    head: nn.Module, handle: TransformerHandle, prompts: Sequence[Sequence[int]], recipe: Recipe
+) -> dict[str, Any]:
+    """Measure how often each head is right, per rank, on text that the target writes.
+
+    Every prompt is continued greedily and at temperature 1.
+
+    Returns:
+        `accuracies` [heads][ranks]; `positions`: how many tokens each was measured on.
+    """
+    target = FrozenTarget(handle.model)
+    counts, total = np.zeros((head.num_heads, RANKS)), 0
+    for number, prompt in enumerate(prompts):
+        for temperature in (0.0, 1.0):
+            text = written_text(handle, prompt, recipe.measured_tokens, temperature, number)
+            ids = torch.tensor([[*prompt, *text]])
+            states, _ = target(ids)
+            first, places = max(0, len(prompt) - 2), ids.shape[1] - head.num_heads - 1
+            for k, guess in enumerate(head_logits(head, states, ids)):
+                wanted = ids[0, 2 + k + first : 2 + k + places]
+                values = guess[first:]
+                mine = values.gather(1, wanted[:, None])
+                ranks = (values > mine).sum(-1).numpy()
+                counts[k] += np.bincount(ranks[ranks < RANKS], minlength=RANKS)
+            total += places - first
+    table = (counts / total).round(4).tolist()
+    return {"accuracies": table, "positions": total}
+
+
+def measuring_prompts(target: str, tokenizer: Any, recipe: Recipe) -> list[list[int]]:
+    """Return held-out prompts of the target's own kind of text."""
+    from speclab.training.corpus import FAMILIES
+    from speclab.training.corpus.prompts import held_out_prompts
+
+    if target != "pocket":
+        raise BadInput(f"There are no held-out prompts for {target!r}.")
+    return [
+        tokenizer(prompt)["input_ids"]
+        for family in FAMILIES
+        for prompt in held_out_prompts(family, recipe.measured_prompts, recipe.seed)
+    ]
+
+
+def config_of(kind: Kind, recipe: Recipe, base: str) -> dict[str, Any]:
+    """Return the public `config.json`."""
+    config = {
+        f"{kind}_num_heads": recipe.num_heads,
+        f"{kind}_num_layers": recipe.num_layers,
+        "base_model_name_or_path": base,
+    }
+    if kind == "hydra":
+        config |= {
+            "hydra_head_arch": ARCHITECTURE,
+            "grounded_heads": True,
+            "hidden_state_offset": 0,
+        }
+    return config
+
+
+def write_head(
+    folder: Path,
+    head: MedusaHead | HydraHead,
+    config: dict[str, Any],
+    description: dict[str, Any],
+    log: Path | None = None,
+) -> dict[str, Any]:
+    """Write the heads in their public layout, float16, with log and manifest."""
+    write_tensors(folder, {key: value.half() for key, value in head.tensors().items()})
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    if log is not None and log.exists():
+        shutil.copyfile(log, folder / "training.jsonl")
+    return write_manifest(folder, description)
+
+
+def train_head(
+    kind: Kind,
+    target: str,
+    output: Path | None = None,
+    *,
+    resume: bool = False,
+    recipe: Recipe | None = None,
+    text: HeadText | None = None,
+) -> dict[str, Any]:
+    """Train heads on the target of a pair and write them; return their manifest.
+
+    Args:
+        kind: "medusa" or "hydra".
+        target: name of a pair.
+        output: folder to write; default: beside the checkpoint.
+        resume: continue from the checkpoint if there is one.
+        recipe: default: the one of RECIPES.
+        text: default: the one of `eagle_data.TEXTS`.
+
+    Raises:
+        BadInput: if there is no recipe for that target.
+    """
+    if (target, kind) not in RECIPES:
+        known = ", ".join(name for name, of in RECIPES if of == kind)
+        raise BadInput(f"No {kind} heads are trained for {target!r}.", f"Targets: {known}.")
+    recipe = recipe or RECIPES[target, kind]
+    work = WORK_DIR / target
+    text = text or TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
+    pair = load_pair(target, device="cpu", dtype="float32")
+    handle: Any = pair.target
+    frozen, head = FrozenTarget(handle.model), new_head(kind, handle.model, recipe)
+    checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+    evaluation = held_out_numbers(frozen, text.held_out)
+    if recipe.start_tokens and not checkpoint.exists():
+        rows = range(
+            FIRST_START_BATCH, FIRST_START_BATCH + recipe.start_tokens // recipe.tokens_per_step
+        )
+        start_by_regression(head, frozen, (text.batch_at(step, 0.0)["ids"] for step in rows))
+        loop.append_log(log, {"step": 0, "held_out": loop.evaluate(head, evaluation)})
+    limits = loop.LoopConfig(
+        budget_s=recipe.minutes * 60,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=50,
+        weight_decay=0.0,
+        evaluate_every_s=120.0,
+        checkpoint_every_s=60.0,
+    )
+    done = loop.run_loop(
+        head,
+        text.batch_at,
+        heads_loss(frozen, recipe),
+        limits,
+        checkpoint=checkpoint,
+        log=log,
+        resume=resume,
+        evaluation=evaluation,
+    )
+    prompts = measuring_prompts(target, pair.codec.tokenizer, recipe)
+    top1 = list(loop.evaluate(head, evaluation).values())
+    measured = measured_accuracies(head.eval(), handle, prompts, recipe)
+    description = {
+        "name": kind,
+        "target": handle.source,
+        "licence": "Apache-2.0",
+        "recipe": {"name": kind, "target": target, **dataclasses.asdict(recipe)},
+        "text": text.facts,
+        "parameters": sum(parameter.numel() for parameter in head.parameters()),
+        "training": dataclasses.asdict(done),
+        "held_out_top1": top1,
+        "accuracies": measured["accuracies"],
+        "accuracies_measured_on": {
+            "positions": measured["positions"],
+            "text": "written by the target after held-out prompts, greedily and at temperature 1",
+        },
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    folder = output or work / f"{kind}-weights"
+    return write_head(folder, head, config_of(kind, recipe, handle.source), description, log)
