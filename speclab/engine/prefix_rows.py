@@ -150,14 +150,18 @@ class PrefixRows:
         """Open a session of the model itself."""
         return self.model.open(prompt, taps)  # type: ignore[attr-defined]
 
-    def follow(self, other: PrefixRows, length: int, least: float) -> None:
-        """Evaluate, in both, every text that either model reaches with probability `least`.
+    def follow(self, other: PrefixRows, length: int, least: float, most: int) -> None:
+        """Evaluate, in both, the texts that either model reaches with probability `least`.
 
         Args:
             other: the laws of the other model. length: texts shorter than this.
+            most: texts to evaluate; the shorter and the likelier come first.
         """
         frontier: dict[Text, float] = {(): 1.0}
         for _ in range(length):
+            likely = sorted(frontier, key=lambda text: -frontier[text])[:most]
+            frontier = {text: frontier[text] for text in likely}
+            most -= len(frontier)
             self.ensure(frontier)
             other.ensure(frontier)
             following: dict[Text, float] = {}

@@ -21,8 +21,9 @@ from speclab.models.toy import ToyModel
 TOGETHER, CONTROL_STREAM = 8_192, 1
 LOOP_CHECK = 64
 """Sequences between two looks at whether to stop."""
-LEAST_VISITS, FOLLOWED = 0.5, 6
-"""Texts of up to so many tokens are evaluated beforehand if so many sequences may visit them."""
+LEAST_VISITS, FOLLOWED, MOST_TEXTS = 0.5, 6, 3_000
+"""Before the loop, texts of up to `FOLLOWED` tokens that so many sequences may visit are evaluated,
+at most `MOST_TEXTS` of them."""
 
 
 class Sampler(Protocol):
@@ -63,9 +64,10 @@ class Workbench:
             if len(case.tokens) < pair.drafts[0].max_context:
                 self.draft = PrefixRows(pair.drafts[0], case.tokens, own, keep_rows=keep)
         self.models = self._with_memos(pair) if memo else pair
-        if keep and self.draft is not None:
+        if keep:
             least = LEAST_VISITS / case.spec.num_samples
-            self.target.follow(self.draft, min(case.spec.length, FOLLOWED), least)
+            other = self.draft or self.target
+            self.target.follow(other, min(case.spec.length, FOLLOWED), least, MOST_TEXTS)
 
     def _with_memos(self, pair: Pair) -> Pair:
         drafts = [

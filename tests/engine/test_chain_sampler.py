@@ -162,3 +162,11 @@ def test_sparse_laws_draw_as_dense_ones() -> None:
     assert sparse.draw(noises).tolist() == [invert_cdf(law, float(u)) for u in noises]
     assert np.array_equal(sparse.dense(), law)
     assert sparse.prob(3) == 0.45 and sparse.prob(0) == 0.0 and sparse.prob(5) == 0.0
+
+
+def test_likely_texts_are_evaluated_first_and_no_more_than_allowed() -> None:
+    target, draft = PrefixRows(TARGET, PROMPT, Sampling()), PrefixRows(DRAFT, PROMPT, Sampling())
+    target.follow(draft, 3, 0.0, 10)
+    assert target.num_misses == draft.num_misses == 10
+    best = max(range(6), key=lambda x: max(target.law(()).prob(x), draft.law(()).prob(x)))
+    assert target.held((best,)) is not None and draft.held((best,)) is not None
