@@ -20,6 +20,7 @@ from speclab.core.protocols import (
     Room,
     VerifyRule,
     completed,
+    taps_of,
 )
 from speclab.core.randomness import Exhaustive, Randomness, Seeded
 from speclab.core.records import Round
@@ -165,7 +166,7 @@ def begin(
     """Open a request on `target`: plain decoding unless a method is given."""
     method = method or Autoregressive()
     sampling = sampling or Sampling()
-    session = target.open(prompt, method.taps)
+    session = target.open(prompt, taps_of(method, heads_for(target)))
     kit = DraftKit(
         prompt=tuple(prompt),
         sampling=sampling,

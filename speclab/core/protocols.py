@@ -316,9 +316,10 @@ class Method(Protocol):
 
 
 def taps_of(method: Method, heads: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the target features wanted by `method` and by the `taps` of the `heads` it uses."""
-    wanted = [*method.taps, *(tap for head in heads.values() for tap in getattr(head, "taps", ()))]
-    return tuple(dict.fromkeys(wanted))
+    """Return the target features wanted by `method` and by the `taps` of the `heads` it needs."""
+    names = [need.removeprefix("head:") for need in method.card.needs if need.startswith("head:")]
+    used = [heads[name] for name in sorted(names) if name in heads]
+    return tuple(dict.fromkeys([*method.taps, *(t for h in used for t in getattr(h, "taps", ()))]))
 
 
 def provided(method: Method, sampling: Sampling) -> frozenset[str]:

@@ -3,30 +3,54 @@ enumerate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from speclab.models.heads.eagle import EagleHandle
+from speclab.models.heads.eagle import EagleHandle, EagleSession
 from speclab.models.heads.eagle_layers import EagleNet, EagleWeights
 from speclab.models.toy import FEATURE_TAP
 from speclab.testing.toy_rank_heads import toy_rank_heads
 
+LOWEST_LOG = -9.0
 
-def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
+
+class ToyEagleSession(EagleSession):
+    """A session over a toy's features, whose logarithms of zero are made finite first."""
+
+    def extend(self, features: Mapping[str, NDArray], tokens: Sequence[int]) -> None:
+        """Append true pairs."""
+        finite = {tap: np.maximum(values, LOWEST_LOG) for tap, values in features.items()}
+        EagleSession.extend(self, finite, tokens)
+
+
+class ToyEagle(EagleHandle):
+    """An EAGLE head over a toy's features."""
+
+    def open(self) -> ToyEagleSession:
+        """Return a session without any pairs."""
+        return ToyEagleSession(self)
+
+
+def toy_eagle(
+    kind: str, vocab_size: int, *, width: int | None = None, seed: int = 0
+) -> EagleHandle:
     """Return a random EAGLE head that reads a toy's log-probabilities as features.
 
     Args:
         kind: "eagle1" or "eagle3"; the latter drafts all tokens but the last.
-        vocab_size: of the toy target, which is the width of its features.
+        vocab_size: of the target.
+        width: of its features; None: a toy's.
         seed: of the weights.
     """
-    hidden, mlp, third = vocab_size, 6, kind == "eagle3"
+    hidden, mlp, third = width or vocab_size, 6, kind == "eagle3"
     config = LlamaConfig(
         hidden_size=hidden,
         intermediate_size=mlp,
@@ -57,7 +81,7 @@ def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
         lm_head=matrix(own, hidden),
     )
     net = EagleNet(weights, config, LlamaRotaryEmbedding(config))
-    return EagleHandle(
+    return (EagleHandle if width else ToyEagle)(
         name=kind,
         net=net,
         taps=(FEATURE_TAP,),
@@ -67,10 +91,11 @@ def toy_eagle(kind: str, vocab_size: int, *, seed: int = 0) -> EagleHandle:
 
 
 @lru_cache(maxsize=64)
-def toy_heads(vocab_size: int) -> Mapping[str, Any]:
-    """Return a toy head of every kind, by its name in cards."""
-    eagles = {kind: toy_eagle(kind, vocab_size) for kind in ("eagle1", "eagle3")}
-    return MappingProxyType({**eagles, **toy_rank_heads(vocab_size)})
+def toy_heads(vocab_size: int, width: int | None = None) -> Mapping[str, Any]:
+    """Return a random head of every kind by its name in cards; `width` as in `toy_eagle`."""
+    kinds = ("eagle1", "eagle3")
+    eagles = {kind: toy_eagle(kind, vocab_size, width=width) for kind in kinds}
+    return MappingProxyType({**eagles, **toy_rank_heads(vocab_size, width or vocab_size)})
 
 
 def heads_for(target: Any) -> Mapping[str, Any]:
@@ -78,4 +103,4 @@ def heads_for(target: Any) -> Mapping[str, Any]:
     model = getattr(target, "model", None)
     if model is None:
         return toy_heads(target.vocab_size)
-    return toy_rank_heads(target.vocab_size, model.config.hidden_size)
+    return toy_heads(target.vocab_size, model.config.hidden_size)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, provided
+from speclab.core.protocols import DraftKit, Method, provided, taps_of
 from speclab.core.randomness import Randomness
 from speclab.core.records import Trace
 from speclab.core.rules import RULES
@@ -57,7 +57,8 @@ def begin(
     pair: Pair, method: Method, rule: str, prompt, limits: Limits, rng: Randomness
 ) -> Decoding:
     sampling = TOP_3
-    session = pair.target.open(prompt, method.taps)
+    heads = {name: pair.heads[name] for name in heads_of(method)}
+    session = pair.target.open(prompt, taps_of(method, heads))
     kit = DraftKit(
         prompt=prompt,
         sampling=sampling,
@@ -66,7 +67,7 @@ def begin(
         drafts=pair.drafts,
         target=session,
         prefill_features=session.prefill_features,
-        heads={name: pair.heads[name] for name in heads_of(method)},
+        heads=heads,
     )
     return Decoding(
         session=session,
@@ -87,7 +88,7 @@ def test_exact_law_of_the_pair(pocket64: Pair, method: Method, rule: str) -> Non
     prompt = pocket64.codec.encode("Once upon a time, Once upon a")
     limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=pocket64.eos_ids)
     want = target_law(pocket64.target, prompt, TOP_3, limits)
-    if not method.taps:
+    if not heads_of(method):
         memo = replace(
             pocket64,
             target=MemoHandle(pocket64.target),

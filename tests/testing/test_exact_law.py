@@ -10,7 +10,7 @@ from toy_methods import TOY_METHODS
 
 from speclab.core.errors import TooManyBranches
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, provided
+from speclab.core.protocols import DraftKit, Method, provided, taps_of
 from speclab.core.randomness import Randomness, Seeded
 from speclab.core.rules import RULES, lossless_rules
 from speclab.engine.loop import Decoding, Limits
@@ -40,7 +40,7 @@ def begin(
     drafts: tuple[ToyModel, ...] = DRAFTS,
     limits: Limits = LIMITS,
 ) -> Decoding:
-    session = target.open(PROMPT, method.taps)
+    session = target.open(PROMPT, taps_of(method, heads_for(target)))
     kit = DraftKit(
         prompt=PROMPT,
         sampling=sampling,
