@@ -95,6 +95,7 @@ def lesson(app: str, open_page) -> Callable:
         page.set_default_timeout(WAIT_MS)
         expect.set_options(timeout=WAIT_MS)
         page.wait_for_selector(f"#lesson-{number} .foot")
+        page.wait_for_selector(f"#lesson-{number} .sl-prose p")
         return page
 
     return open_
