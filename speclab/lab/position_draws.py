@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import RAW, Law, Row, Sampling, overlap
+from speclab.core.protocols import VerifyRule
 from speclab.core.rules import RULES, rule_named
+from speclab.core.rules.bounds import (
+    optimal_acceptance_iid,
+    optimal_acceptance_without_replacement,
+)
 from speclab.engine.compiled import CompiledRound, compile_rule
 from speclab.engine.one_position import usual_candidates, usual_sampling
 from speclab.stats.cells import tabulate
@@ -37,6 +42,8 @@ class PositionLaw:
             stated under a filter. law: exact law of the emitted token [tokens].
         acceptance: how often a draft is kept. bias: total variation from the target.
         num_candidates: drafted tokens at this position. filtered: whether top-k was on.
+        bound: the most that any rule keeps of several sampled candidates; None for one, or where
+            they are not sampled.
     """
 
     rule: str
@@ -46,6 +53,7 @@ class PositionLaw:
     bias: float
     num_candidates: int
     filtered: bool
+    bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +153,18 @@ def position_law(
     Raises:
         BadInput: as `bars`, `rule_named` and `compile_rule`.
     """
-    compiled = _compile(rule, values, bars(p, "p"), bars(q, "q"))
-    return _described(compiled, usual_sampling(RULES[rule]))
+    target, draft = bars(p, "p"), bars(q, "q")
+    found = _described(_compile(rule, values, target, draft), usual_sampling(RULES[rule]))
+    return replace(found, bound=_bound(RULES[rule], target, draft, found.num_candidates))
+
+
+def _bound(rule: VerifyRule, p: Law, q: Law, count: int) -> float | None:
+    """Return the best possible acceptance of `count` candidates as the rule needs them."""
+    if count < 2 or "sampled" not in rule.needs:
+        return None
+    if "siblings_without_replacement" in rule.needs:
+        return optimal_acceptance_without_replacement(p, q, count)
+    return optimal_acceptance_iid(p, q, count)
 
 
 def control_for(p: Sequence[float], q: Sequence[float], rule: str) -> PositionLaw:

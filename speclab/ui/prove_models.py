@@ -47,6 +47,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, MAX_SEED),
 }
 MAX_POINTS = 200
+WEAK = 0.02
+"""A control whose first token errs by less than this needs another prompt, not more samples."""
 
 
 def plotly_file() -> str:
@@ -187,6 +189,8 @@ def _report_message(report: ProveReport, figure: dict[str, Any], lang: str) -> M
     ]
     if report.control is None:
         found.append({"text": words["rm_no_control"], "tone": "open"})
+    elif report.verdict == "inconclusive" and (report.control["exact_bias"] or 0.0) < WEAK:
+        found.append({"text": words["rm_weak"], "tone": "open"})
     key = "rm_cancelled" if report.cancelled else "rm_done"
     values = {
         "n": number(report.num_samples),

@@ -15,6 +15,7 @@ from speclab.ui.texts_prove import PROVE
 
 ASSETS = Path(__file__).parents[2] / "assets"
 SHARED = ("player/dom", "prove/reply", "prove/bars", "prove/panel")
+SHARED_WORDS = ("op_", "no_", "f_", "mean_prompt", "mean_started")
 CALL = (
     "const call = async (name, payload) => JSON.parse(await server[name](JSON.stringify(payload)));"
 )
@@ -53,6 +54,7 @@ def panel(
     elem_id: str,
     parts: Sequence[str],
     start: str,
+    prefixes: Sequence[str] = (),
     answers: Mapping[str, Answer] | None = None,
     figure: Mapping[str, Any] | None = None,
 ) -> gr.HTML:
@@ -62,12 +64,16 @@ def panel(
         lang: "en" or "zh". elem_id: id in the page.
         parts: scripts besides the shared ones. start: JavaScript that mounts the panel; it sees
             `element`, `given` (the figure), `call(name, payload)` and what the parts define.
+        prefixes: of the words it needs, besides the shared ones.
         answers: what `call` reaches on the server, by name. figure: what the panel starts from.
     """
+    words = {
+        key: text for key, text in PROVE[lang].items() if key.startswith((*SHARED_WORDS, *prefixes))
+    }
     given = "const given = JSON.parse(props.figure);\n"
     return gr.HTML(
         value="",
-        labels=json.dumps(PROVE[lang], ensure_ascii=False),
+        labels=json.dumps(words, ensure_ascii=False),
         figure=json.dumps(figure or {}, ensure_ascii=False),
         html_template='<div class="pv-root"></div>',
         css_template=(ASSETS / "css" / "prove.css").read_text(encoding="utf-8"),

@@ -109,6 +109,8 @@ def law_sentence(found: PositionLaw, rule: VerifyRule, lang: str) -> Sentence:
     text = words[key].format(gap=share(gap), bias=share(found.bias), kept=f"{found.acceptance:.1%}")
     if found.num_candidates > 1:
         text += words["law_candidates"].format(n=found.num_candidates)
+    if found.bound is not None:
+        text += words["law_bound"].format(bound=f"{found.bound:.1%}")
     if exact and not rule.lossless:
         return {"mark": words["mark_law"], "text": f"{text} {words['law_luck']}", "tone": "open"}
     return {"mark": words["mark_law"], "text": text, "tone": "good" if exact else "bad"}

@@ -62,6 +62,7 @@ class Prove:
             self.lang,
             elem_id="prove-outcomes",
             parts=("prove/outcomes",),
+            prefixes=("out_",),
             start="mountOutcomes(element.querySelector('.pv-root'), given, call);",
             figure=prove_outcomes.options(self.lab, self.lang),
             answers={
@@ -74,6 +75,7 @@ class Prove:
             self.lang,
             elem_id="prove-models",
             parts=("prove/plot", "prove/models"),
+            prefixes=("rm_",),
             start="mountModels(element.querySelector('.pv-root'), given);",
             figure=prove_models.options(self.lab, self.lang),
         )
@@ -83,6 +85,7 @@ class Prove:
             self.lang,
             elem_id="prove-meanings",
             parts=("prove/meanings",),
+            prefixes=("mean_",),
             start="mountMeanings(element.querySelector('.pv-root'), call);",
             answers={"gaps": lambda given: prove_meanings.gaps_reply(self.lang)},
         )

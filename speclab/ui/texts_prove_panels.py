@@ -106,6 +106,8 @@ EN: dict[str, str] = {
     "rm_more": "More: the other tests, cells, p-values of every position",
     "rm_no_control": "This method can serve no wrong rule, so there is no control and no "
     "verdict “not rejected”.",
+    "rm_weak": "On this prompt even the control hardly errs: little is drafted, or draft and "
+    "target agree. Choose another prompt, for prompt lookup one that repeats itself.",
     "rm_group_texts": "Whole texts",
     "rm_group_first": "The first token alone",
     "rm_group_prefixes": "Each position given its prefix",
@@ -221,6 +223,8 @@ ZH: dict[str, str] = {
     "rm_axis_level": "检验水平",
     "rm_more": "更多：其他检验、格子、每个位置的 p 值",
     "rm_no_control": "这个方法不能使用任何错误的规则，因此没有对照，也就没有“未被拒绝”的结论。",
+    "rm_weak": "在这个提示上连对照都几乎不出错：草稿太少，或草稿与目标一致。请换一个提示；提示查"
+    "找需要有重复内容的提示。",
     "rm_group_texts": "整段文本",
     "rm_group_first": "只看第一个词元",
     "rm_group_prefixes": "给定前缀的每个位置",

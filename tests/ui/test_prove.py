@@ -250,6 +250,34 @@ def test_stop_judges_what_was_drawn_and_bad_numbers_are_named(real: str, visit) 
 
 
 @browser_test
+def test_two_visitors_get_their_own_numbers(real: str, visit) -> None:
+    pages = {count: visit(real, panel=2) for count in ("900", "1100")}
+    for count, page in pages.items():
+        page.locator("#prove-models [data-field=num_samples]").fill(count)
+        page.locator("#prove-models [data-field=length]").fill("2")
+        page.locator("#prove-models .op-btn").first.click()
+    for count, page in pages.items():
+        page.wait_for_selector("#prove-models .pv-root[data-verdict]")
+        verdict = page.locator("#prove-models .pv-verdict .pv-say").first
+        expect(verdict).to_contain_text(f"{int(count):,} sequences")
+
+
+@browser_test
+def test_word_for_word_equal_with_noise_tied_to_the_position(real: str, visit) -> None:
+    page = visit(real)
+    page.get_by_role("tab", name="Meanings", exact=True).click()
+    card = page.locator("[data-meaning=noise]")
+    card.locator(".op-btn").click()
+    expect(card.locator(".pv-text")).to_have_count(3)
+    plain, tied, free = (node.locator("p").inner_text() for node in card.locator(".pv-text").all())
+    assert plain == tied != free
+    bits = page.locator("[data-meaning=bits]")
+    bits.locator(".op-btn").click()
+    expect(bits.locator(".pv-verdict")).to_contain_text("float32")
+    expect(page.locator("[data-meaning=law] .pv-verdict")).to_contain_text("9 lossless rules")
+
+
+@browser_test
 def test_the_chinese_page_has_no_english_sentence(real: str, visit) -> None:
     page = visit(real, "zh", locale="zh-CN")
     position(page)
