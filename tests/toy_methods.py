@@ -13,6 +13,7 @@ from speclab.core.protocols import (
     DraftKit,
     Feedback,
     LocalText,
+    Method,
     MethodCard,
     Param,
     Proposal,
@@ -22,10 +23,20 @@ from speclab.core.randomness import Randomness, Unplaced
 from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import decode_round
+from speclab.methods import METHODS, make_method
 from speclab.methods.draft_model import DraftModel
 from speclab.models.toy import FEATURE_TAP
 
 TEXT = LocalText("toy", "玩具")
+
+
+SMALL_TREE = {"depth": 2, "top_k": 2, "total_tokens": 3}
+
+
+def small(name: str) -> Method:
+    """Return a shipped method with its defaults; a head's tree is made small enough to enumerate."""
+    names = {param.name for param in METHODS[name].card.params}
+    return make_method(name, SMALL_TREE if SMALL_TREE.keys() <= names else {})
 
 
 def card(name: str, *params: Param, **more: Any) -> MethodCard:

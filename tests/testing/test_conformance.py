@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from toy_methods import TOY_METHODS
+from toy_methods import TOY_METHODS, small
 
 from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
@@ -16,7 +16,7 @@ from speclab.testing import check_method, check_model, check_rule
 from speclab.testing.conformance import check_honest_draft_law
 
 SHIPPED = [
-    *map(make_method, METHODS),
+    *map(small, METHODS),
     make_method("draft-model", {"num_speculative_tokens": 2, "shared_noise": True}),
     make_method("draft-tree", {"depth": 2, "siblings": "iid"}),
     make_method("draft-tree", {"depth": 2, "width": 3, "siblings": "top-k"}),
