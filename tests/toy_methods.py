@@ -34,7 +34,7 @@ SMALL_TREE = {"depth": 2, "top_k": 2, "total_tokens": 3}
 
 
 def small(name: str) -> Method:
-    """Return a shipped method with its defaults; a head's tree is made small enough to enumerate."""
+    """Return a shipped method with its defaults, a head's tree made small enough to enumerate."""
     names = {param.name for param in METHODS[name].card.params}
     return make_method(name, SMALL_TREE if SMALL_TREE.keys() <= names else {})
 
