@@ -183,6 +183,7 @@ def test_lessons_follow_one_another(app: str, open_page) -> None:
     page.keyboard.press("Enter")
     for number in (1, 2):
         expect(page.locator(f"#lesson-{number}")).to_be_visible()
+        expect(page.locator("#lessons [aria-current=page]")).to_be_focused()
         assert f"lesson={number}" in page.url
         page.locator(f"#lesson-{number} .side.on").click()
     expect(page.locator("#lesson-3 .predict")).to_be_visible()

@@ -30,7 +30,12 @@ function draw({lessons, current, place, words, fault}) {
     nav.append(make('ol', {}, lessons.map((lesson) => card(lesson, words))));
   }
   root.replaceChildren(nav);
-  nav.querySelector('[aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
+  const here = nav.querySelector('[aria-current]');
+  here?.scrollIntoView({block: 'nearest', inline: 'center'});
+  if (place !== 'foot' && window.speclab?.lessonChosen) {
+    window.speclab.lessonChosen = false;
+    (here || nav.querySelector('.card'))?.focus({preventScroll: true});
+  }
 }
 
 element.addEventListener('click', (event) => {
@@ -38,7 +43,10 @@ element.addEventListener('click', (event) => {
   if (!chosen || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const lesson = +chosen.dataset.lesson;
-  window.speclab?.pushState(`lesson=${lesson}`);
+  if (window.speclab) {
+    window.speclab.pushState(`lesson=${lesson}`);
+    window.speclab.lessonChosen = true; // the list then takes the focus from a link that is gone
+  }
   trigger('open', {lesson});
   document.querySelector('.sl-lessons')?.scrollIntoView({block: 'start'});
 });
