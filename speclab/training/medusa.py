@@ -66,9 +66,9 @@ class Recipe:
     num_layers: int = 1
     own_outputs: bool = False
     start_tokens: int = 0
-    minutes: float = 8.0
+    minutes: float = 6.0
     head_decay: float = 0.8
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     tokens_per_step: int = 1024
     measured_prompts: int = 8
     measured_tokens: int = 64
@@ -76,8 +76,8 @@ class Recipe:
 
 
 RECIPES: dict[tuple[str, Kind], Recipe] = {
-    ("pocket", "medusa"): Recipe(own_outputs=True, start_tokens=120_000),
-    ("pocket", "hydra"): Recipe(num_layers=2, start_tokens=120_000),
+    ("pocket", "medusa"): Recipe(own_outputs=True, start_tokens=80_000),
+    ("pocket", "hydra"): Recipe(num_layers=2, start_tokens=80_000),
 }
 
 
@@ -195,7 +195,7 @@ def measured_accuracies(
     Every prompt is continued greedily and at temperature 1.
 
     Returns:
-        `accuracies` [heads][ranks]; `positions`: how many tokens each was measured on.
+        `accuracies` [heads][ranks]; `accuracies_measured_on`: on how many tokens of what.
     """
     target = FrozenTarget(handle.model)
     counts, total = np.zeros((head.num_heads, RANKS)), 0
@@ -213,7 +213,8 @@ def measured_accuracies(
                 counts[k] += np.bincount(ranks[ranks < RANKS], minlength=RANKS)
             total += places - first
     table = (counts / total).round(4).tolist()
-    return {"accuracies": table, "positions": total}
+    text = "written by the target after held-out prompts, greedily and at temperature 1"
+    return {"accuracies": table, "accuracies_measured_on": {"positions": total, "text": text}}
 
 
 def measuring_prompts(target: str, tokenizer: Any, recipe: Recipe) -> list[list[int]]:
@@ -291,38 +292,11 @@ def train_head(
     text = text or TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
     pair = load_pair(target, device="cpu", dtype="float32")
     handle: Any = pair.target
-    frozen, head = FrozenTarget(handle.model), new_head(kind, handle.model, recipe)
-    checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
-    evaluation = held_out_numbers(frozen, text.held_out)
-    if recipe.start_tokens and not checkpoint.exists():
-        rows = range(
-            FIRST_START_BATCH, FIRST_START_BATCH + recipe.start_tokens // recipe.tokens_per_step
-        )
-        start_by_regression(head, frozen, (text.batch_at(step, 0.0)["ids"] for step in rows))
-        loop.append_log(log, {"step": 0, "held_out": loop.evaluate(head, evaluation)})
-    limits = loop.LoopConfig(
-        budget_s=recipe.minutes * 60,
-        learning_rate=recipe.learning_rate,
-        warmup_steps=50,
-        weight_decay=0.0,
-        evaluate_every_s=120.0,
-        checkpoint_every_s=60.0,
-    )
-    done = loop.run_loop(
-        head,
-        text.batch_at,
-        heads_loss(frozen, recipe),
-        limits,
-        checkpoint=checkpoint,
-        log=log,
-        resume=resume,
-        evaluation=evaluation,
-    )
+    head = new_head(kind, handle.model, recipe)
+    evaluation = held_out_numbers(FrozenTarget(handle.model), text.held_out)
+    log = work / f"{kind}.jsonl"
+    done = fit(head, handle.model, text, recipe, evaluation, log, resume=resume)
     prompts = measuring_prompts(target, pair.codec.tokenizer, recipe)
-    top1 = list(loop.evaluate(head, evaluation).values())
     measured = measured_accuracies(head.eval(), handle, prompts, recipe)
     description = {
         "name": kind,
@@ -332,13 +306,50 @@ def train_head(
         "text": text.facts,
         "parameters": sum(parameter.numel() for parameter in head.parameters()),
         "training": dataclasses.asdict(done),
-        "held_out_top1": top1,
-        "accuracies": measured["accuracies"],
-        "accuracies_measured_on": {
-            "positions": measured["positions"],
-            "text": "written by the target after held-out prompts, greedily and at temperature 1",
-        },
+        "held_out_top1": list(loop.evaluate(head, evaluation).values()),
+        **measured,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     folder = output or work / f"{kind}-weights"
     return write_head(folder, head, config_of(kind, recipe, handle.source), description, log)
+
+
+def fit(
+    head: MedusaHead | HydraHead,
+    model: Any,
+    text: HeadText,
+    recipe: Recipe,
+    evaluation: loop.Evaluation,
+    log: Path,
+    *,
+    resume: bool,
+) -> loop.Progress:
+    """Start heads by regression and train them in place; the checkpoint stands beside the log."""
+    target, checkpoint = FrozenTarget(model), log.with_suffix(".pt")
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+    if recipe.start_tokens and not checkpoint.exists():
+        steps = range(recipe.start_tokens // recipe.tokens_per_step)
+        with torch.autocast("cpu", torch.bfloat16):
+            rows = (text.batch_at(FIRST_START_BATCH + step, 0.0)["ids"] for step in steps)
+            start_by_regression(head, target, rows)
+        loop.append_log(log, {"step": 0, "held_out": loop.evaluate(head, evaluation)})
+    limits = loop.LoopConfig(
+        budget_s=recipe.minutes * 60,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=50,
+        weight_decay=0.0,
+        evaluate_every_s=120.0,
+        checkpoint_every_s=60.0,
+    )
+    return loop.run_loop(
+        head,
+        text.batch_at,
+        heads_loss(target, recipe),
+        limits,
+        checkpoint=checkpoint,
+        log=log,
+        resume=resume,
+        evaluation=evaluation,
+    )

@@ -115,7 +115,7 @@ def test_ranks_are_counted_where_the_right_token_stands() -> None:
         handle.model.lm_head.weight.mul_(9.0)
     found = recipe_of.measured_accuracies(head, handle, [[3, 4]], COUNTING)
     assert found["accuracies"] == [[0, 0, 1.0] + [0] * 7] * 3
-    assert found["positions"] == 2 * (12 - 4)
+    assert found["accuracies_measured_on"]["positions"] == 2 * (12 - 4)
 
 
 def text_of(rows: Any) -> HeadText:
