@@ -55,16 +55,16 @@ EN: dict[str, str] = {
     "preset_top_p": "Filter on one side",
     "preset_equal": "p = q",
     "preset_far": "Far apart",
-    "law_exact": "The exact law under this rule equals p; the largest difference is {gap}. "
-    "{kept} of the drafts are kept.",
-    "law_exact_filtered": "The exact law under this rule equals the filtered p. {kept} of the "
-    "drafts are kept.",
-    "law_off": "The exact law under this rule misses p by {bias} in total variation. {kept} of "
-    "the drafts are kept.",
+    "law_exact": "The exact law under this rule equals p; the largest difference is {gap}. A "
+    "draft is kept {kept} of the time.",
+    "law_exact_filtered": "The exact law under this rule equals the filtered p. A draft is kept "
+    "{kept} of the time.",
+    "law_off": "The exact law under this rule misses p by {bias} in total variation. A draft is "
+    "kept {kept} of the time.",
     "law_off_filtered": "Draft and target are cut to their top 2 here; the exact law misses the "
-    "filtered p by {bias} in total variation. {kept} of the drafts are kept.",
-    "law_candidates": " With {n} drafted candidates.",
-    "law_bound": " No lossless rule can keep more than {bound} of such drafts.",
+    "filtered p by {bias} in total variation. A draft is kept {kept} of the time.",
+    "law_candidates": " Each time {n} candidates are drafted.",
+    "law_bound": " No lossless rule can do better than {bound}.",
     "law_luck": "On these two laws even this rule leaves p untouched; on others it does not.",
     "draw_certain": "p allows one token only, so there is nothing to compare.",
     "mark_law": "Exact.",
@@ -170,7 +170,7 @@ ZH: dict[str, str] = {
     "law_off_filtered": "这里草稿和目标都只保留前 2 名；精确分布与过滤后的 p 的总变差为 {bias}。"
     "草稿被保留的比例为 {kept}。",
     "law_candidates": "每次起草 {n} 个候选。",
-    "law_bound": "任何无损规则最多只能保留其中的 {bound}。",
+    "law_bound": "任何无损规则的保留比例最多为 {bound}。",
     "law_luck": "在这两个分布上，这条规则恰好没有改变 p；在别的分布上则不然。",
     "draw_certain": "p 只允许一个词元，没有可比较的。",
     "mark_law": "精确。",
