@@ -112,7 +112,7 @@ def test_a_wrong_prediction_is_answered_in_the_page(lesson) -> None:
     box.locator(".choice").nth(0).click()
     expect(box.locator(".feedback")).to_contain_text("Not so.")
     expect(box.locator(".feedback")).to_contain_text("second helping")
-    expect(box.locator(".feedback")).to_contain_text("0.20 + 0.70 x 0.50 = 0.55")
+    expect(box.locator(".feedback")).to_contain_text("0.20 + 0.70 × 0.50 = 0.55")
     expect(box.locator(".choice.right")).to_have_text("0.55")
     box.locator(".choice").nth(1).click()
     expect(box.locator(".feedback b").first).to_have_text("Yes.")
