@@ -24,9 +24,10 @@ from speclab.engine.one_position import usual_candidates, usual_sampling
 from speclab.stats.cells import tabulate
 from speclab.stats.goodness import multinomial_test
 from speclab.stats.report import Report, battery, judge
+from speclab.stats.sequential import EProcess
 
 MAX_TOKENS = 16
-MAX_DRAWS = 1_000_000
+MAX_DRAWS, MAX_TOTAL = 1_000_000, 10**9
 USUAL_CONTROL = "broken-redraw-from-p"
 MIN_CONTROL_BIAS = 0.05
 """A control that leaves less than this on the laws at hand is exchanged for the worst one."""
@@ -65,6 +66,7 @@ class PositionDraws:
         expected: per token, N times its probability.
         contributions: per token (observed - expected)^2 / expected; 0 where nothing is expected.
         report: verdict; None while there is nothing to compare.
+        anytime_p: valid however often it is looked at: 1 / e-value of all draws so far.
     """
 
     counts: tuple[int, ...]
@@ -73,6 +75,7 @@ class PositionDraws:
     expected: tuple[float, ...]
     contributions: tuple[float, ...]
     report: Report | None
+    anytime_p: float
 
 
 def bars(values: Sequence[Any], name: str) -> Law:
@@ -224,6 +227,7 @@ def position_draws(
     control_counts = _counts(control_earlier, size) + np.bincount(wrong, minlength=size)
     processed = draft if sampling == RAW else Row(np.log(np.maximum(draft, 1e-300))).law(sampling)
     report = _report(counts, law, control_counts, processed, int(counts.sum()) + seed)
+    evidence = EProcess(law, members=law > processed + 1e-12).update(counts)
     expected = law * counts.sum()
     gaps = np.divide((counts - expected) ** 2, expected, where=expected > 0.0, out=np.zeros(size))
     return PositionDraws(
@@ -233,12 +237,13 @@ def position_draws(
         expected=tuple(expected.tolist()),
         contributions=tuple(gaps.tolist()),
         report=report,
+        anytime_p=evidence.p_value,
     )
 
 
 def _counts(given: Sequence[int], size: int) -> NDArray[np.int64]:
     counts = np.array(given or [0] * size, dtype=np.int64)
-    if counts.shape != (size,) or (counts < 0).any():
+    if counts.shape != (size,) or (counts < 0).any() or (counts > MAX_TOTAL).any():
         raise BadInput(
             "The earlier draws do not fit the bars.",
             "Clear the draws and start again.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import gradio as gr
 
 from speclab.core.errors import SpeclabError
+from speclab.ui.texts import WORDS
 from speclab.ui.texts_errors import error_text
 from speclab.ui.texts_prove import PROVE
 
+LOG = logging.getLogger(__name__)
 ASSETS = Path(__file__).parents[2] / "assets"
 SHARED = ("player/dom", "prove/reply", "prove/bars", "prove/panel")
 SHARED_WORDS = ("op_", "no_", "f_", "mean_prompt", "mean_started")
@@ -40,8 +43,12 @@ def answering(function: Answer, name: str, lang: str) -> Callable[[str], str]:
             reply = function(json.loads(payload))
         except SpeclabError as error:
             reply = {"error": error_text(error, lang)}
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             reply = {"error": PROVE[lang]["bad_request"]}
+        except Exception as error:
+            LOG.exception("a figure of the tab Prove failed")
+            kind = type(error).__name__
+            reply = {"error": WORDS[lang]["error_other"].format(kind=kind)}
         return json.dumps(reply, ensure_ascii=False)
 
     ask.__name__ = name

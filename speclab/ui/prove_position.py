@@ -14,6 +14,7 @@ from speclab.core.rules import RULES
 from speclab.ui.prove_panel import Reply, panel
 from speclab.ui.prove_words import (
     Sentence,
+    chance,
     control_verdict,
     further,
     number,
@@ -145,7 +146,14 @@ def draw_reply(given: dict[str, Any], lang: str) -> Reply:
         "sentence": verdict(drawn.report, title, lang),
         "control_sentence": control_verdict(drawn.report, control, lang),
         "cells": _cells(drawn),
-        "more": further(drawn.report, lang),
+        "more": [
+            *further(drawn.report, lang),
+            {
+                "mark": words["test_anytime"],
+                "text": words["about_anytime"].format(p=chance(drawn.anytime_p)),
+                "tone": "bad" if drawn.anytime_p <= drawn.report.level else "info",
+            },
+        ],
     }
 
 

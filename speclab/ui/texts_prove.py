@@ -111,6 +111,9 @@ EN: dict[str, str] = {
     "no_plot": "The figure could not be drawn: the chart library did not load.",
     "stopped": "Stopped.",
     "mark_measured": "Measured.",
+    "test_anytime": "May be watched",
+    "about_anytime": "p-value {p}; it stays valid however often you draw more and look again, "
+    "which the others do not.",
 }
 
 ZH: dict[str, str] = {
@@ -213,6 +216,8 @@ ZH: dict[str, str] = {
     "no_plot": "无法绘图：图表库没有载入。",
     "stopped": "已停止。",
     "mark_measured": "实测。",
+    "test_anytime": "可随时查看",
+    "about_anytime": "p 值 {p}；无论继续抽样、查看多少次都有效，其他检验则不然。",
 }
 
 PROVE: dict[str, dict[str, str]] = {"en": {**EN, **panels.EN}, "zh": {**ZH, **panels.ZH}}
