@@ -77,6 +77,10 @@ def parse_param(lab: Lab, method: str, name: str, text: str) -> ParamValue:
         if not isinstance(value, bool):
             raise ValueError(text)
         return value
+    if param.kind == "choice":
+        if value not in param.options:
+            raise ValueError(text)
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(text)
     if not param.low <= value <= param.high or (param.kind == "int" and value != int(value)):

@@ -242,6 +242,15 @@ def test_a_permalink_comes_back(fake: str, visit) -> None:
     expect(field(again, "p-prompt-lookup-num-speculative-tokens")).to_have_value("5")
 
 
+def test_a_link_to_a_token_of_another_preset_opens_on_it(real: str, visit) -> None:
+    page = visit(real + "/?preset=json&round=4&node=next")
+    card = page.locator("#player .card[data-k='4:next']")
+    expect(card).to_be_visible()
+    expect(field(page, "prompt")).to_have_value(re.compile("JSON"))
+    page.wait_for_timeout(500)
+    expect(card).to_be_visible()
+
+
 def test_junk_in_a_permalink_is_named(fake: str, visit) -> None:
     page = visit(fake + "/?seed=-5&method=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
     expect(status(page)).to_have_attribute("role", "alert")
@@ -338,7 +347,7 @@ def test_the_rule_says_what_it_does(fake: str, visit) -> None:
     page.locator("#more-sampling button").first.click()
     expect(page.locator("#rule-about")).to_contain_text("min(1, p/q)")
     expect(page.locator("#rule-about")).to_contain_text("Lossless")
-    page.locator("#rule label").last.click()
+    page.locator("#rule label", has_text="Draw and compare").first.click()
     expect(page.locator("#rule-about")).to_contain_text("Draw the target's own token")
 
 

@@ -128,13 +128,21 @@ function writeLink() {
   }
 }
 
-let linkPending = !props.embedded;
+/* The link the page was opened with: every run that is shown opens on it until the reader acts or a
+   run is live, since the page first paints its default and then the run that the link names. */
+let link = props.embedded ? null : readLink(new URLSearchParams(location.search));
+
+function readLink(query) {
+  if (!/^[0-9]{1,6}$/.test(query.get('round') || '')) return null;
+  const node = query.get('node') ?? 'next';
+  return {round: +query.get('round'), node: /^[0-9]{1,4}$/.test(node) ? +node : 'next'};
+}
+
+function forgetLink() { link = null; }
+for (const kind of ['pointerdown', 'keydown', 'wheel']) element.addEventListener(kind, forgetLink, {capture: true, once: true, passive: true});
+
 function restoreLink() {
-  if (!linkPending) return;
-  linkPending = false;
-  const query = new URLSearchParams(location.search);
-  if (!/^[0-9]{1,6}$/.test(query.get('round') || '')) return;
-  const round = +query.get('round'), node = query.get('node') ?? 'next';
-  const item = itemAt(round, /^[0-9]{1,4}$/.test(node) ? +node : 'next');
-  if (item) { select(item); scrollToRound(round); }
+  if (store.live) forgetLink();
+  const item = link && itemAt(link.round, link.node);
+  if (item) { select(item); scrollToRound(link.round); }
 }
