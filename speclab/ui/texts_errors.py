@@ -169,6 +169,18 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "这些 Hydra 头的结构是 {found}；这里只读取 mlp 结构的头。",
         "请选择 hydra_head_arch 为 mlp 的头，例如本项目训练的头。",
     ),
+    "mtp_layout": (
+        "没有找到多词元预测模块；需要 {wanted} 之一。",
+        "文件里是另一种头，或属于层数不同的目标模型。",
+    ),
+    "mtp_layer_kind": (
+        "这个模块含有 {kind}（{key}）；这里只读取普通注意力的稠密层。",
+        "请选择稠密模型的模块。",
+    ),
+    "mtp_rope": (
+        "目标模型的旋转位置编码是 {kind}；多词元预测模块只支持普通的一种。",
+        "请选择没有缩放位置编码的目标模型。",
+    ),
     "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
     "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
     "vocabulary_mismatch": (

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from speclab.core.errors import ModelUnavailable
+from speclab.models.attention import product
 from speclab.models.heads.files import (
     check_shape,
     check_target,
@@ -21,7 +22,6 @@ from speclab.models.heads.files import (
     refuse_unknown,
 )
 from speclab.models.heads.head_rows import HeadRows
-from speclab.models.llama import product
 
 BLOCK = re.compile(r"hydra_mlp\.(\d+)\.(\d+)\.linear\.weight")
 ARCHITECTURE = "mlp"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from speclab.core.errors import ModelUnavailable
+from speclab.models.attention import product
 from speclab.models.heads.files import (
     check_shape,
     check_target,
@@ -20,7 +21,6 @@ from speclab.models.heads.files import (
     refuse_unknown,
 )
 from speclab.models.heads.head_rows import HeadRows
-from speclab.models.llama import product
 
 PREFIXES = ("medusa_head.", "medusa_heads.", "heads.")
 PLAIN_BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.weight")
