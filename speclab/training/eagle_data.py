@@ -63,8 +63,8 @@ def smollm2_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
     """
     from speclab.training.smollm2_teacher import load_labelled
 
-    folders = [Path("runs/smollm2/labels"), Path("runs/smollm2-draft/labels")]
-    shards = [path for folder in folders for path in sorted(folder.glob("*.safetensors"))]
+    folders = (Path("runs/smollm2"), Path("runs/smollm2-draft"))
+    shards = [path for folder in folders for path in sorted(folder.glob("labels*/*.safetensors"))]
     if not shards:
         raise BadInput(
             "There is no text written by SmolLM2 yet.",
