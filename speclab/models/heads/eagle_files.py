@@ -29,6 +29,7 @@ from speclab.models.heads.files import (
     read_tensors,
     refuse_unknown,
 )
+from speclab.models.loading import ASSETS
 
 SHAPE_KEYS = (
     "hidden_size",
@@ -75,9 +76,19 @@ def load_head(folder: Path, target: Any) -> EagleHandle:
         vocab_size=target.vocab_size,
         to_target=to_target,
         num_parameters=sum(tensors[key].numel() for key in taken),
-        source=f"local:{folder}",
+        source=_source(folder, manifest),
         rank_acceptance=tuple(manifest.get("rank_acceptance", ())),
     )
+
+
+def _source(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """Return where the head is, with the digits of its weights that its manifest states."""
+    files = manifest.get("files", {})
+    digests = [said["sha256"][:12] for name, said in files.items() if name.endswith(".safetensors")]
+    if folder.resolve().is_relative_to(ASSETS):
+        name = folder.resolve().relative_to(ASSETS).as_posix()
+        return "@".join([f"bundled:{name}", *digests[:1]])
+    return f"local:{folder}"
 
 
 def layer_config(config: Mapping[str, Any], target: Any) -> LlamaConfig:
