@@ -30,7 +30,8 @@ MAX_TOKENS = 16
 MAX_DRAWS, MAX_TOTAL = 1_000_000, 10**9
 USUAL_CONTROL = "broken-redraw-from-p"
 MIN_CONTROL_BIAS = 0.05
-"""A control that leaves less than this on the laws at hand is exchanged for the worst one."""
+"""A control that leaves less than this on the laws at hand is exchanged for the mildest one that
+leaves as much, or, failing that, for the worst one."""
 SNAPSHOTS = 12
 
 
@@ -181,12 +182,13 @@ def control_for(p: Sequence[float], q: Sequence[float], rule: str) -> PositionLa
     usual = _described(_compile(USUAL_CONTROL, None, target, draft, sampling), sampling)
     if rule != USUAL_CONTROL and usual.bias >= MIN_CONTROL_BIAS:
         return usual
-    others = (
+    others = [
         _described(_compile(name, None, target, draft, sampling), sampling)
         for name, other in RULES.items()
         if other.kind == "broken" and name != rule and "shared_noise" not in other.needs
-    )
-    return max(others, key=lambda law: law.bias)
+    ]
+    fair = [law for law in others if law.bias >= MIN_CONTROL_BIAS]
+    return min(fair, key=lambda law: law.bias) if fair else max(others, key=lambda law: law.bias)
 
 
 def position_draws(
