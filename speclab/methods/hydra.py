@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from speclab.core.laws import Sampling
@@ -14,10 +15,11 @@ from speclab.methods.rank_drafting import (
     TREE_PARAMS,
     Choices,
     RankTreeRun,
+    SiblingKind,
     TreeLimits,
     accuracies_of,
     head_of,
-    shape_words,
+    tree_words,
 )
 
 
@@ -41,7 +43,8 @@ class HydraRun(RankTreeRun):
         """Return the choices of the level's head after each path, which it reads."""
         self._passes = len(paths[0])
         rows = self._head.rows(self.feature, paths, self.vocab_size)
-        return [(best, rows.law(i)) for i, best in enumerate(rows.best(self.limits.top_k))]
+        best = rows.best(self.limits.top_k)
+        return [Choices(best[i], partial(rows.row, i)) for i in range(len(paths))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Hydra:
 
     Attributes:
         num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
+        siblings: "top-k" (chosen) or "without-replacement" (drawn).
 
     **Source:** Hydra 2402.05109, section 3.
     """
@@ -60,6 +64,7 @@ class Hydra:
     num_heads: int = 4
     tree_nodes: int = 16
     top_k: int = 4
+    siblings: SiblingKind = "top-k"
 
     card: ClassVar[MethodCard] = MethodCard(
         name="hydra",
@@ -78,8 +83,17 @@ class Hydra:
     taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Chosen siblings under any sampling."""
-        return shape_words(self.top_k, self.tree_nodes)
+        """Siblings as asked for; at temperature 0 they are chosen."""
+        return tree_words(self.limits(), sampling)
+
+    def limits(self) -> TreeLimits:
+        """Return the parameters as the tree's limits."""
+        return TreeLimits(
+            num_heads=self.num_heads,
+            tree_nodes=self.tree_nodes,
+            top_k=self.top_k,
+            siblings=self.siblings,
+        )
 
     def start(self, kit: DraftKit) -> HydraRun:
         """Take the last feature of the prompt.
@@ -87,5 +101,4 @@ class Hydra:
         Raises:
             UnsupportedModel: if the pair has no Hydra heads.
         """
-        limits = TreeLimits(num_heads=self.num_heads, tree_nodes=self.tree_nodes, top_k=self.top_k)
-        return HydraRun(head_of(kit, "hydra"), kit, limits)
+        return HydraRun(head_of(kit, "hydra"), kit, self.limits())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from speclab.core.laws import Sampling
@@ -14,10 +15,11 @@ from speclab.methods.rank_drafting import (
     TREE_PARAMS,
     Choices,
     RankTreeRun,
+    SiblingKind,
     TreeLimits,
     accuracies_of,
     head_of,
-    shape_words,
+    tree_words,
 )
 
 
@@ -44,7 +46,9 @@ class MedusaRun(RankTreeRun):
         if level == 0:
             rows = self._head.rows(self.feature, self._count, self.vocab_size)
             best = rows.best(self.limits.top_k)
-            self._choices = [(best[head], rows.law(head)) for head in range(self._count)]
+            self._choices = [
+                Choices(best[head], partial(rows.row, head)) for head in range(self._count)
+            ]
         return [self._choices[level]] * len(paths)
 
 
@@ -52,11 +56,12 @@ class MedusaRun(RankTreeRun):
 class Medusa:
     """Heads guess the tokens after the next one; their best choices form a static tree.
 
-    The candidates are chosen, not drawn: the rules for siblings keep the target's law. The
-    acceptance that Medusa ships with is the rule `typical`, which does not.
+    By default the candidates are chosen, not drawn; either way the rules for siblings keep the
+    target's law. The acceptance that Medusa ships with is the rule `typical`, which does not.
 
     Attributes:
         num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
+        siblings: "top-k" (chosen) or "without-replacement" (drawn).
 
     **Source:** Medusa 2401.10774, sections 2.1 and 2.3.3.
     """
@@ -64,6 +69,7 @@ class Medusa:
     num_heads: int = 4
     tree_nodes: int = 16
     top_k: int = 4
+    siblings: SiblingKind = "top-k"
 
     card: ClassVar[MethodCard] = MethodCard(
         name="medusa",
@@ -82,8 +88,17 @@ class Medusa:
     taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Chosen siblings under any sampling."""
-        return shape_words(self.top_k, self.tree_nodes)
+        """Siblings as asked for; at temperature 0 they are chosen."""
+        return tree_words(self.limits(), sampling)
+
+    def limits(self) -> TreeLimits:
+        """Return the parameters as the tree's limits."""
+        return TreeLimits(
+            num_heads=self.num_heads,
+            tree_nodes=self.tree_nodes,
+            top_k=self.top_k,
+            siblings=self.siblings,
+        )
 
     def start(self, kit: DraftKit) -> MedusaRun:
         """Take the last feature of the prompt.
@@ -91,5 +106,4 @@ class Medusa:
         Raises:
             UnsupportedModel: if the pair has no Medusa heads.
         """
-        limits = TreeLimits(num_heads=self.num_heads, tree_nodes=self.tree_nodes, top_k=self.top_k)
-        return MedusaRun(head_of(kit, "medusa"), kit, limits)
+        return MedusaRun(head_of(kit, "medusa"), kit, self.limits())

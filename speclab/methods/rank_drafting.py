@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
 from speclab.core.errors import UnsupportedModel
-from speclab.core.laws import Law
+from speclab.core.laws import Law, Row, Sampling
 from speclab.core.protocols import (
     NO_PROPOSAL,
     DraftKit,
@@ -23,6 +24,7 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import PENDING, TokenTree
+from speclab.methods.draft_tree import left_to_draw
 from speclab.methods.rank_trees import (
     MAX_RANKS,
     Accuracies,
@@ -75,14 +77,53 @@ TREE_PARAMS = (
             "每个节点之后一个头最多给出多少个候选；1 表示一条链。",
         ),
     ),
+    Param(
+        name="siblings",
+        symbol="",
+        kind="choice",
+        default="top-k",
+        options=("top-k", "without-replacement"),
+        help=LocalText(
+            "How candidates for one position are found: the most likely ones, or drawn without "
+            "replacement.",
+            "同一位置的候选如何产生：取最可能的几个，或不放回抽取。",
+        ),
+    ),
 )
-PROVIDES = frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"})
 
 
-def shape_words(top_k: int, tree_nodes: int) -> frozenset[str]:
-    """Return what a tree of ranks is; one candidate per node makes a chain."""
-    chain = {"chain"} if top_k == 1 or tree_nodes == 1 else set()
-    return frozenset({"tree", "deterministic", "top_k_siblings", "raw_draft"} | chain)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLimits:
+    """How a rank tree is drafted.
+
+    Attributes:
+        num_heads: most levels. tree_nodes: most nodes. top_k: most ranks per head.
+        siblings: "top-k" or "without-replacement"; a rank is then the place in draw order.
+    """
+
+    num_heads: int
+    tree_nodes: int
+    top_k: int
+    siblings: SiblingKind = "top-k"
+
+
+SiblingKind = Literal["top-k", "without-replacement"]
+KINDS: dict[str, frozenset[str]] = {
+    "top-k": frozenset({"deterministic", "top_k_siblings"}),
+    "without-replacement": frozenset({"sampled", "siblings_without_replacement"}),
+}
+PROVIDES = frozenset({"tree", "chain", "raw_draft"}).union(*KINDS.values())
+
+
+def tree_words(limits: TreeLimits, sampling: Sampling) -> frozenset[str]:
+    """Return what a tree is under the request's sampling; one candidate per node makes a chain."""
+    shape = {"tree", "chain"} if limits.top_k == 1 or limits.tree_nodes == 1 else {"tree"}
+    return KINDS[kind_of(limits, sampling)] | shape | {"raw_draft"}
+
+
+def kind_of(limits: TreeLimits, sampling: Sampling) -> str:
+    """Return how siblings come about; at temperature 0 there is nothing to draw."""
+    return "top-k" if sampling.greedy else limits.siblings
 
 
 def head_of(kit: DraftKit, name: str) -> Any:
@@ -106,21 +147,15 @@ def accuracies_of(head: Any) -> Accuracies:
     return head.accuracies or guessed_accuracies(head.num_heads)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeLimits:
-    """How large a rank tree may be.
+class Choices(NamedTuple):
+    """What follows one path.
 
     Attributes:
-        num_heads: most levels. tree_nodes: most nodes. top_k: most ranks per head.
+        best: the best tokens, best first. row: makes the head's logits there, when asked.
     """
 
-    num_heads: int
-    tree_nodes: int
-    top_k: int
-
-
-Choices = tuple[list[int], Callable[[], Law]]
-"""Best tokens after a path, best first, and the head's law there."""
+    best: list[int]
+    row: Callable[[], Row]
 
 
 class RankTreeRun(ABC):
@@ -137,6 +172,8 @@ class RankTreeRun(ABC):
     def __init__(self, kit: DraftKit, tap: str, accuracies: Accuracies, limits: TreeLimits) -> None:
         self._tap, self._accuracies, self.limits = tap, accuracies, limits
         self._eos, self.vocab_size = kit.eos_ids, kit.vocab_size
+        self._sampling, self._kind = kit.sampling, kind_of(limits, kit.sampling)
+        self._prompt_length = len(kit.prompt)
         seen = kit.prefill_features.get(tap)
         self.feature: NDArray | None = None if seen is None or not len(seen) else seen[-1]
 
@@ -159,11 +196,11 @@ class RankTreeRun(ABC):
         if self.feature is None or depth < 1 or nodes < 1:
             return NO_PROPOSAL
         shape = search_tree(self._accuracies, nodes, depth, self.limits.top_k)
-        filled = self._fill(shape, room.context[-1])
+        filled = self._fill(shape, room, rng)
         return Proposal(
             tree=TokenTree(tuple(filled.tokens), tuple(filled.parents)),
-            draft_probs=(None,) * len(filled.tokens),
-            raw_draft=tuple(filled.laws),
+            draft_probs=tuple(filled.laws),
+            raw_draft=tuple(filled.raw),
             num_draft_forwards=self.num_passes,
             evidence=tuple(
                 Evidence(kind="head", node=node, value=float(level))
@@ -171,25 +208,51 @@ class RankTreeRun(ABC):
             ),
         )
 
-    def _fill(self, shape: RankTree, pending: int) -> _Filled:
+    def _fill(self, shape: RankTree, room: Room, rng: Randomness) -> _Filled:
         filled = _Filled()
-        text: dict[RankPath, tuple[int, ...]] = {(): (pending,)}
-        for level, members in enumerate(shape.levels(), 1):
-            paths = [shape.paths[node] for node in members]
-            open_parents = list(dict.fromkeys(p[:-1] for p in paths if p[:-1] in text))
-            if not open_parents:
+        text: dict[RankPath, tuple[int, ...]] = {(): (room.context[-1],)}
+        for members in shape.levels():
+            families: dict[RankPath, list[RankPath]] = {}
+            for node in members:
+                path = shape.paths[node]
+                if path[:-1] in text:
+                    families.setdefault(path[:-1], []).append(path)
+            if not families:
                 break
-            found = self.choices([text[parent] for parent in open_parents])
-            by_parent = dict(zip(open_parents, found, strict=True))
-            for path in paths:
-                best, law = by_parent.get(path[:-1], ((), None))
-                if law is None or path[-1] >= len(best):
-                    continue
-                token = best[path[-1]]
-                filled.add(path, token, law, level)
-                if token not in self._eos:
-                    text[path] = (*text[path[:-1]], token)
+            found = self.choices([text[parent] for parent in families])
+            for (parent, paths), choices in zip(families.items(), found, strict=True):
+                children = self._children(choices, paths, text[parent], room, rng)
+                for path, (token, law) in children:
+                    filled.add(path, token, law, choices.row)
+                    if token not in self._eos:
+                        text[path] = (*text[parent], token)
         return filled
+
+    def _children(
+        self,
+        choices: Choices,
+        paths: Sequence[RankPath],
+        text: tuple[int, ...],
+        room: Room,
+        rng: Randomness,
+    ) -> Iterator[tuple[RankPath, tuple[int, Law | None]]]:
+        """Yield, per path of one family, its token and the law it was drawn from."""
+        if self._kind == "top-k":
+            for path in paths:
+                if path[-1] < len(choices.best):
+                    yield path, (choices.best[path[-1]], None)
+            return
+        counts = None
+        if self._sampling.penalised:
+            counts = Counter(room.context[self._prompt_length :])
+            counts.update(text[1:])
+        q = choices.row().law(self._sampling, counts)
+        for path in paths:
+            if not q.any():
+                return
+            token = rng.draw(q)
+            yield path, (token, q)
+            q = left_to_draw(q, token)
 
     def observe(self, feedback: Feedback) -> None:
         """Keep the feature of the last accepted token (or of the pending one)."""
@@ -210,14 +273,16 @@ class _Filled:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.parents: list[int] = []
-        self.laws: list[Callable[[], Law]] = []
+        self.laws: list[Law | None] = []
+        self.raw: list[Callable[[], Law]] = []
         self.levels: list[int] = []
         self._nodes: dict[RankPath, int] = {(): PENDING}
 
-    def add(self, path: RankPath, token: int, law: Callable[[], Law], level: int) -> None:
+    def add(self, path: RankPath, token: int, law: Law | None, row: Callable[[], Row]) -> None:
         """Append the node of `path`."""
         self._nodes[path] = len(self.tokens)
         self.tokens.append(token)
         self.parents.append(self._nodes[path[:-1]])
         self.laws.append(law)
-        self.levels.append(level)
+        self.raw.append(lambda: row().raw())
+        self.levels.append(len(path))

@@ -94,6 +94,7 @@ def random_heads(target: TransformerHandle, seed: int = 0) -> dict[str, Any]:
 def test_the_methods_keep_their_promises(kind: type) -> None:
     check_method(kind())
     check_method(kind(top_k=1))
+    check_method(kind(tree_nodes=3, top_k=2, siblings="without-replacement"))
 
 
 def test_every_rule_for_chosen_siblings_serves_them_and_chains_take_more() -> None:
@@ -119,6 +120,51 @@ def test_the_exact_law_is_the_targets(kind: type, sampling: Sampling, rule: str)
         want = target_law(TARGET, prompt, sampling, limits)
         assert sum(found.probs.values()) == pytest.approx(1.0, abs=1e-12)
         assert largest_difference(found.probs, want) < 1e-12
+
+
+DRAWN = lossless_rules(provided(Medusa(siblings="without-replacement"), Sampling()))
+
+
+@pytest.mark.parametrize("rule", DRAWN)
+@pytest.mark.parametrize("name", ["plain", "warped"])
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_exact_law_with_drawn_siblings_is_the_targets(kind: type, name: str, rule: str) -> None:
+    assert "siblings-without-replacement" in DRAWN and "siblings-topk" not in DRAWN
+    method = kind(tree_nodes=4, top_k=2, siblings="without-replacement")
+    sampling = SAMPLINGS[name]
+    start = partial(
+        begin,
+        TARGET,
+        method,
+        toy_rank_heads(3),
+        rule=rule,
+        sampling=sampling,
+        n=3,
+        eos=frozenset({2}),
+    )
+    found = exact_law(lambda rng: start(rng))
+    limits = Limits(max_new_tokens=3, max_context=1_000_000, eos_ids=frozenset({2}))
+    want = target_law(TARGET, (0, 1, 0), sampling, limits)
+    assert sum(found.probs.values()) == pytest.approx(1.0, abs=1e-12)
+    assert largest_difference(found.probs, want) < 1e-12
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_drawn_siblings_differ_and_carry_what_was_left(kind: type) -> None:
+    method = kind(tree_nodes=9, top_k=3, siblings="without-replacement")
+    run = method.start(toy_kit())
+    room = Room(context=[0, 1, 0], max_depth=9, max_nodes=99)
+    proposal = run.propose(room, Seeded(3))
+    tree = proposal.tree
+    for node, law in enumerate(proposal.draft_probs):
+        siblings = tree.children(tree.parents[node])
+        earlier = [tree.tokens[s] for s in siblings if s < node]
+        assert law is not None and not law[earlier].any() and law.sum() == pytest.approx(1.0)
+        assert tree.tokens[node] not in earlier
+        if not earlier:
+            assert np.allclose(law, proposal.raw_draft[node]())
+    greedy = method.start(toy_kit(sampling=GREEDY)).propose(room, Seeded(3))
+    assert greedy.draft_probs == (None,) * len(greedy.tree)
 
 
 def test_typical_acceptance_changes_the_law() -> None:

@@ -1,15 +1,12 @@
-"""Rows of a head's logits: the best tokens of each, and its law when somebody asks."""
+"""Rows of a head's logits: the best tokens of each, and a law when somebody asks."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from speclab.core.laws import Law, Row
+from speclab.core.laws import Row
 
 
 class HeadRows:
@@ -40,10 +37,6 @@ class HeadRows:
             found.append(ids[mine][order].tolist())
         return found
 
-    def law(self, index: int) -> Callable[[], Law]:
-        """Return a function that makes the law [vocab] of row `index` before any processing."""
-        return partial(_law, self.logits[index])
-
-
-def _law(logits: Tensor) -> Law:
-    return Row(logits.double().cpu().numpy()).raw()
+    def row(self, index: int) -> Row:
+        """Return row `index`, float64."""
+        return Row(self.logits[index].double().cpu().numpy())
