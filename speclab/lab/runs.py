@@ -29,7 +29,7 @@ from speclab.core.rules import rule_named
 from speclab.engine.clocks import WallClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.engine.recording import LawRecorder, record_counts
-from speclab.methods import make_method
+from speclab.methods import heads_of, make_method
 from speclab.models.pair import Pair
 
 ParamValue = float | int | str | bool | None
@@ -277,7 +277,11 @@ def open_run(
         rule_params=dict(judge.values),
         pair=pair.name,
         target=model_id(pair.target, pair.dtype),
-        drafts=tuple(model_id(draft, pair.dtype) for draft in pair.drafts),
+        drafts=tuple(
+            model_id(draft, pair.dtype)
+            for draft in (*pair.drafts, *heads.values())
+            if hasattr(draft, "name")
+        ),
         sampling=sampling,
         seed=seed,
         max_new_tokens=max_new_tokens,
@@ -329,13 +333,6 @@ def _kit(
         prefill_features=session.prefill_features,
         heads=heads,
         clock=clock,
-    )
-
-
-def heads_of(method: Method) -> list[str]:
-    """Return the names of the trained heads that a method needs."""
-    return sorted(
-        need.removeprefix("head:") for need in method.card.needs if need.startswith("head:")
     )
 
 

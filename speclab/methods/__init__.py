@@ -48,3 +48,10 @@ def make_method(name: str, params: dict[str, Any] | None = None) -> Method:
         known[key].check(value)
         values[key] = int(value) if known[key].kind == "int" else value
     return kind(**values)
+
+
+def heads_of(method: Method) -> list[str]:
+    """Return the names of the trained heads that a method needs."""
+    return sorted(
+        need.removeprefix("head:") for need in method.card.needs if need.startswith("head:")
+    )

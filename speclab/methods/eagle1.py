@@ -141,7 +141,7 @@ class Eagle1:
             }
         ),
         params=tree_params(5, 4, 16),
-        colour_token="method-5",
+        colour_token="method-6",
     )
     taps: ClassVar[tuple[str, ...]] = ()
 

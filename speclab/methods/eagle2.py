@@ -38,7 +38,7 @@ class Eagle2:
         needs=frozenset({"hidden", "tree_mask", "head:eagle1"}),
         provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
         params=tree_params(5, 4, 16),
-        colour_token="method-6",
+        colour_token="method-7",
     )
     taps: ClassVar[tuple[str, ...]] = ()
 

@@ -38,7 +38,7 @@ class Eagle3:
         needs=frozenset({"hidden", "tree_mask", "head:eagle3"}),
         provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
         params=tree_params(5, 4, 16),
-        colour_token="method-7",
+        colour_token="method-8",
     )
     taps: ClassVar[tuple[str, ...]] = ()
 
