@@ -29,7 +29,7 @@ def test_not_rejected_and_the_control_is(cli) -> None:
     code, out, _ = cli(*TOY, "--method", "draft-model", "--rule", "token")
     assert code == 0
     sentence, control, *_ = out.splitlines()
-    assert "not rejected" in sentence and "2,000 sequences" in sentence and "a bias of" in sentence
+    assert "not rejected" in sentence and "2,000 sequences" in sentence and "A bias of" in sentence
     assert control.startswith("control: ") and ": rejected" in control
 
 

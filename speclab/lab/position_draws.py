@@ -23,7 +23,7 @@ from speclab.engine.compiled import CompiledRound, compile_rule
 from speclab.engine.one_position import usual_candidates, usual_sampling
 from speclab.stats.cells import tabulate
 from speclab.stats.goodness import multinomial_test
-from speclab.stats.report import Report, battery, judge
+from speclab.stats.report import Report, battery, judge, watched
 from speclab.stats.sequential import EProcess
 
 MAX_TOKENS = 16
@@ -66,7 +66,8 @@ class PositionDraws:
         counts, control_counts: [tokens]. snapshots: counts on the way to `counts`, fewest first.
         expected: per token, N times its probability.
         contributions: per token (observed - expected)^2 / expected; 0 where nothing is expected.
-        report: verdict; None while there is nothing to compare.
+        report: verdict; None while there is nothing to compare. After the first draws it is
+            decided by `anytime_p`: whoever draws again has looked.
         anytime_p: valid however often it is looked at: 1 / e-value of all draws so far.
     """
 
@@ -222,14 +223,18 @@ def position_draws(
     compiled = _compile(rule, values, target, draft)
     sampling = usual_sampling(RULES[rule])
     control = _compile(control_for(p, q, rule).rule, None, target, draft, sampling)
-    tokens, wrong = compiled.draw(count, seed), control.draw(count, seed + 1)
+    tokens, wrong = compiled.draw(count, seed), control.draw(count, _control_seed(seed))
     law, size = compiled.target, target.size
     before = _counts(earlier, size)
     counts = before + np.bincount(tokens, minlength=size)
     control_counts = _counts(control_earlier, size) + np.bincount(wrong, minlength=size)
     processed = draft if sampling == RAW else Row(np.log(np.maximum(draft, 1e-300))).law(sampling)
     report = _report(counts, law, control_counts, processed, int(counts.sum()) + seed)
-    evidence = EProcess(law, members=law > processed + 1e-12).update(counts)
+    members = law > processed + 1e-12
+    evidence = EProcess(law, members=members).update(counts)
+    if report is not None and before.any():
+        beside = EProcess(law, members=members).update(control_counts)
+        report = watched(report, evidence.p_value, beside.p_value)
     expected = law * counts.sum()
     gaps = np.divide((counts - expected) ** 2, expected, where=expected > 0.0, out=np.zeros(size))
     return PositionDraws(
@@ -241,6 +246,11 @@ def position_draws(
         report=report,
         anytime_p=evidence.p_value,
     )
+
+
+def _control_seed(seed: int) -> int:
+    """Return a seed whose uniforms no neighbouring seed of the rule's own draws uses."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0])
 
 
 def _counts(given: Sequence[int], size: int) -> NDArray[np.int64]:

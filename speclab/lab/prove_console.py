@@ -9,6 +9,7 @@ from typing import Any
 from speclab.core.errors import BadInput
 from speclab.lab.prove import ExactReport, ProveReport, ProveSpec, prove_exact, prove_samples
 from speclab.models.pair import Pair
+from speclab.stats.report import REFERENCE_BIAS
 
 EXITS = {"not_rejected": 0, "rejected": 1, "inconclusive": 3}
 SAY_EVERY_S = 2.0
@@ -88,29 +89,46 @@ def exact_lines(report: ExactReport) -> list[str]:
 def verdict_sentence(report: ProveReport) -> str:
     """Return what was tested, on how many samples, and what bias could have been seen."""
     spec, main = report.spec, report.report.main
-    what = (
-        f"{_subject(spec)}: {report.num_samples:,} sequences of up to {spec['length']} tokens, "
-        f"{main.num_cells} cells"
-    )
-    bias = report.report.detectable_bias
-    seen = "" if bias is None else f"a bias of {bias:.3f} or more would have been seen"
+    judged = report.report
+    what = f"{_subject(spec)}: {report.num_samples:,} sequences of up to {spec['length']} tokens"
+    if judged.decided_by == "anytime":
+        smallest, how = report.anytime_p, "evidence that may be watched, as it was stopped"
+    else:
+        smallest = min(test.adjusted for test in judged.family)
+        how = f"{len(judged.family)} tests, Holm"
     if report.verdict == "rejected":
-        return f"{what}: rejected (p = {main.p_value:.3g}), the law is not the target's."
+        by = f" by {', '.join(judged.rejected_by)}" if judged.decided_by == "fixed" else ""
+        return f"{what}: rejected{by} (p = {smallest:.3g}; {how}): the law is not the target's."
+    seen = ""
+    if judged.detectable_bias is not None:
+        seen = (
+            f" A bias of {judged.detectable_bias:.3f} between the {main.num_cells} cells of the "
+            f"main test is seen in {judged.power:.0%} of such runs; one inside a cell is not."
+        )
     if report.verdict == "not_rejected":
-        return f"{what}: not rejected (p = {main.p_value:.3g}); {seen}."
-    return f"{what}: inconclusive, as the control was not rejected either; {seen}."
+        return f"{what}: not rejected (p = {smallest:.3g}; {how}).{seen}"
+    return f"{what}: inconclusive, as the control was not rejected either ({how}).{seen}"
 
 
 def control_line(report: ProveReport) -> str:
     """Return what became of the control."""
     if report.control is None or report.report.control is None:
         return "control: none, as this method can serve no wrong rule."
-    result = "rejected" if report.report.control.p_value <= report.report.level else "not rejected"
+    judged = report.report
+    adjusted = [test.control_adjusted for test in judged.family]
+    seen = [value for value in adjusted if value is not None]
+    smallest = min(seen) if judged.decided_by == "fixed" else report.control_anytime_p
+    if smallest is None:
+        return f"control: {report.control['name']}: not judged."
+    result = "rejected" if smallest <= judged.level else "not rejected"
     bias = report.control["exact_bias"]
     known = "" if bias is None else f", exact bias of the first token {bias:.3f}"
+    weak = ""
+    if bias is not None and bias < (judged.detectable_bias or 0.0):
+        weak = " No rule that this method can serve errs enough here to be seen."
     return (
-        f"control: {report.control['name']}, same loop, same N: {result} "
-        f"(p = {report.report.control.p_value:.3g}{known})."
+        f"control: {report.control['name']}, same N, {report.control['path']}: {result} "
+        f"(p = {smallest:.3g}{known}).{weak}"
     )
 
 
@@ -129,6 +147,12 @@ def _numbers(report: ProveReport) -> Iterable[str]:
     yield f"{main.test:12} p {main.p_value:.4g}{statistic}  cells {main.num_cells}"
     for test in tests:
         yield f"{test.test:12} p {test.p_value:.4g}"
+    if report.report.reference_power is not None:
+        yield (
+            f"{'power':12} a bias of {REFERENCE_BIAS} between the cells: "
+            f"{report.report.reference_power:.2f} at this N; "
+            f"N = {report.report.reference_samples:,} for {report.report.power:.0%}"
+        )
     if report.report.prefixes is not None:
         yield f"{'per prefix':12} p {report.report.prefixes.p_value:.4g} (Holm)"
     for test in () if report.first is None else (report.first.main, *report.first.more):

@@ -14,6 +14,7 @@ from speclab.engine.chain_sampler import PLACE_BY_PLACE
 from speclab.lab.prove_case import Case
 from speclab.lab.runs import check_compatible
 from speclab.models.pair import Pair
+from speclab.stats.power import detectable_bias
 from speclab.testing import exact_bias
 
 MOST_TOKENS = 48
@@ -22,6 +23,10 @@ TOO_EASY = ("broken-softmax-residual",)
 """It emits what the target forbids: one sample rejects it, so it says nothing about a test."""
 NOTICEABLE = 0.05
 """Below this bias of every broken rule, a lossy one may serve."""
+FAIR_CELLS = 32
+FAIR_SHARE = 2.0
+"""A control is fair if its bias is this many times what a chi-square of 32 cells can see: it is
+then rejected almost surely, and a much larger bias would show less about the test."""
 
 
 def choose_control(
@@ -61,11 +66,23 @@ def choose_control(
         return None
     biases = {rule.name: _bias(rule, target, draft) for rule in wrong}
 
-    def rank(rule: VerifyRule) -> tuple[bool, float, float]:
-        bias = biases[rule.name] or 0.0
-        return (rule.kind == "broken" and bias >= NOTICEABLE, bias, rule.bias)
+    def bias_of(rule: VerifyRule) -> float:
+        return biases[rule.name] or 0.0
 
-    best = max(wrong, key=rank)
+    seen = detectable_bias(FAIR_CELLS, case.spec.num_samples, level=case.spec.alpha)
+    least = max(NOTICEABLE, FAIR_SHARE * seen)
+    fair = [rule for rule in wrong if rule.kind == "broken" and bias_of(rule) >= least]
+    if fair:
+        best = min(fair, key=bias_of)
+    else:
+        best = max(
+            wrong,
+            key=lambda rule: (
+                rule.kind == "broken" and bias_of(rule) >= NOTICEABLE,
+                bias_of(rule),
+                rule.bias,
+            ),
+        )
     return best, biases[best.name]
 
 

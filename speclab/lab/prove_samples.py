@@ -25,12 +25,16 @@ from speclab.lab.prove_draws import CONTROL_STREAM, Sampler, Workbench
 from speclab.lab.sequence_law import SequenceLaw, sequence_law
 from speclab.models.pair import Pair
 from speclab.stats.cells import pool
-from speclab.stats.report import Report, battery, sequence_battery
+from speclab.stats.report import Report, battery, sequence_battery, together, watched
 from speclab.stats.sequential import EProcess, EValue
 from speclab.stats.variation import noise_floor
 
 MAX_CELLS = 32
-"""Cells of the main test: at N = 20,000 they show any bias of about .02."""
+"""Cells of the main test: at N = 20,000 and level .001 a bias of .025 between them is seen 9 times
+in 10; fewer cells would see less of a bias between rare sequences."""
+MIN_EXPECTED = 20
+"""Expected count of a cell: at level .001 the chi-square of sparser tables rejects too often."""
+PATHS = {"together": "decoded together", "loop": "the decode loop"}
 FIRST_BATCH, MOST_BATCH = 500, 20_000
 LEAST_BATCH = {"together": 2_000, "loop": 32}
 """Small batches of sequences decoded together would meet their new texts in small passes."""
@@ -138,7 +142,9 @@ class Proof:
         self._labels = {text: place for place, text in enumerate(sorted(self.law.probs))}
         probs = [self.law.probs[text] for text in self._labels]
         self._probs = np.array([*probs, 0.0])
-        self._cells = pool(self._probs, spec.num_samples, max_cells=MAX_CELLS)
+        self._cells = pool(
+            self._probs, spec.num_samples, min_expected=MIN_EXPECTED, max_cells=MAX_CELLS
+        )
         self.main = Watched(bench.sampler(case.rule, 0), self)
         self.control = None
         if self._chosen is not None:
@@ -224,9 +230,15 @@ class Proof:
             control=control.texts if control else None,
             level=spec.alpha,
             max_cells=MAX_CELLS,
+            min_expected=MIN_EXPECTED,
             seed=spec.seed,
         )
         first = self._first_report()
+        report = together(report, first, "first token")
+        stopped = main.num_samples < spec.num_samples
+        if stopped:
+            beside = control.evidence.p_value if control else None
+            report = watched(report, main.evidence.p_value, beside)
         seconds = time.perf_counter() - begun
         return ProveReport(
             spec=spec.to_data(),
@@ -237,7 +249,7 @@ class Proof:
             first=first,
             num_samples=main.num_samples,
             num_texts=len(main.texts),
-            cancelled=main.num_samples < spec.num_samples,
+            cancelled=stopped,
             anytime_p=main.evidence.p_value,
             control_anytime_p=control.evidence.p_value if control else None,
             rounds=main.sampler.num_rounds,
@@ -256,7 +268,8 @@ class Proof:
         if self._chosen is None:
             return None
         rule, bias = self._chosen
-        return {**rule_facts(rule), "exact_bias": bias}
+        path = PATHS[self.control.sampler.path] if self.control else ""
+        return {**rule_facts(rule), "exact_bias": bias, "path": path}
 
     def _first_report(self) -> Report | None:
         """Return the battery of the first token; None where its cells are too few."""
@@ -267,6 +280,7 @@ class Proof:
                 control=self.control.first if self.control else None,
                 draft_probs=self._draft,
                 level=self.case.spec.alpha,
+                min_expected=MIN_EXPECTED,
                 seed=self.case.spec.seed,
             )
         except BadInput as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from speclab.core.errors import BadInput
 from speclab.stats.cells import StatTest, check_counts, check_law, tabulate
@@ -33,17 +33,37 @@ REFERENCE_BIAS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """One test, one control, one verdict. JSON-ready.
+class Judged:
+    """One test of the family that decides, on the sample and on the control.
 
     Attributes:
-        verdict: "rejected": the law is not the target's. "not_rejected": the test did not reject
-            and did reject the control. "inconclusive": it rejected neither, so it says nothing.
-        main: the test chosen beforehand. control: the same test on a sampler known to be wrong,
+        name: of the test. p_value, control_p_value: each by itself.
+        adjusted, control_adjusted: by Holm over the family; None without a control.
+    """
+
+    name: str
+    p_value: float
+    adjusted: float
+    control_p_value: float | None = None
+    control_adjusted: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A family of tests fixed beforehand, one control, one verdict. JSON-ready.
+
+    Attributes:
+        verdict: "rejected": some test of the family, adjusted by Holm, rejects the sample.
+            "not_rejected": none does, and some test rejects the control. "inconclusive": neither
+            is rejected, which says nothing.
+        family: the tests that decide. decided_by: "fixed" by them; "anytime" by the evidence that
+            may be watched, where the number of samples was chosen on the way.
+        main: the first of them. control: the same test on a sampler known to be wrong,
             with the same N; None if there was none, which leaves "not rejected" out of reach.
         level: of the test. power: at which the smallest bias is stated.
-        detectable_bias: smallest total variation between cells seen with that power in any
-            direction; None where the test has no such number.
+        detectable_bias: smallest total variation between the cells of the main test that it sees
+            with that power in any direction, at `level` before adjusting; what happens inside a
+            pooled cell it cannot see. None where the test has no such number.
         reference_power, reference_samples: of a bias of `REFERENCE_BIAS`: how often it is seen, and
             the N that sees it with `power`.
         more: further tests. more_adjusted: their p-values by Holm, together with the main one's.
@@ -63,6 +83,67 @@ class Report:
     more_adjusted: tuple[float, ...] = ()
     variation: Variation | None = None
     prefixes: PrefixReport | None = None
+    family: tuple[Judged, ...] = ()
+    decided_by: Literal["fixed", "anytime"] = "fixed"
+
+    @property
+    def rejected_by(self) -> tuple[str, ...]:
+        """Names of the tests of the family that reject the sample."""
+        return tuple(test.name for test in self.family if test.adjusted <= self.level)
+
+
+def verdict_on(
+    own: float, control: float | None, level: float
+) -> Literal["rejected", "not_rejected", "inconclusive"]:
+    """Return the verdict of one p-value beside the control's."""
+    if own <= level:
+        return "rejected"
+    return "not_rejected" if control is not None and control <= level else "inconclusive"
+
+
+Members = Sequence[tuple[str, float, float | None]]
+"""(name, p-value, the control's p-value or None) of each test of a family."""
+
+
+def decided(report: Report, members: Members) -> Report:
+    """Return the report with the verdict of a family of tests.
+
+    **Source:** Holm 1979: the chance that any of them rejects a right sampler is at most the level.
+    """
+    own = holm([p_value for _, p_value, _ in members])
+    wrong = [p_value for _, _, p_value in members if p_value is not None]
+    controls = holm(wrong) if len(wrong) == len(members) else (None,) * len(members)
+    family = tuple(
+        Judged(
+            name=name,
+            p_value=p_value,
+            adjusted=adjusted,
+            control_p_value=control,
+            control_adjusted=control_adjusted,
+        )
+        for (name, p_value, control), adjusted, control_adjusted in zip(
+            members, own, controls, strict=True
+        )
+    )
+    seen = [value for value in controls if value is not None]
+    verdict = verdict_on(min(own), min(seen) if seen else None, report.level)
+    return replace(report, family=family, verdict=verdict)
+
+
+def together(report: Report, other: Report | None, name: str) -> Report:
+    """Return `report` decided by its family and another's on the same draws, called `name`."""
+    members = [(test.name, test.p_value, test.control_p_value) for test in report.family]
+    if other is not None:
+        members += [
+            (f"{name}: {test.name}", test.p_value, test.control_p_value) for test in other.family
+        ]
+    return decided(report, members)
+
+
+def watched(report: Report, own: float, control: float | None) -> Report:
+    """Return the report decided by p-values that are valid however often one looked."""
+    verdict = verdict_on(own, control, report.level)
+    return replace(report, verdict=verdict, decided_by="anytime")
 
 
 def judge(
@@ -87,12 +168,6 @@ def judge(
                 "samples": main.num_samples,
             },
         )
-    if main.p_value <= level:
-        verdict: Verdict = "rejected"
-    elif control is not None and control.p_value <= level:
-        verdict = "not_rejected"
-    else:
-        verdict = "inconclusive"
     bias = reference_power = needed = None
     if main.test == "directed":
         mass = main.detail("set_mass")
@@ -102,8 +177,8 @@ def judge(
         bias = detectable_bias(cells, n, level=level, power=power)
         reference_power = chi_square_power(cells, n, REFERENCE_BIAS, level)
         needed = samples_needed(cells, REFERENCE_BIAS, level=level, power=power)
-    return Report(
-        verdict=verdict,
+    report = Report(
+        verdict="inconclusive",
         main=main,
         control=control,
         level=level,
@@ -111,6 +186,9 @@ def judge(
         detectable_bias=bias,
         reference_power=reference_power,
         reference_samples=needed,
+    )
+    return decided(
+        report, [(main.test, main.p_value, None if control is None else control.p_value)]
     )
 
 
@@ -141,7 +219,7 @@ def battery(
     max_cells: int | None = None,
     seed: int = 0,
 ) -> Report:
-    """Return the chi-square verdict beside its control, and every further test.
+    """Return the verdict of chi-square, missing mass and the directed test, beside the control's.
 
     Args:
         observed: counts [vocab]. expected_probs: target law [vocab].
@@ -160,16 +238,32 @@ def battery(
     report = judge(
         chi_square(table), None if other is None else chi_square(other), level=level, power=power
     )
-    more = [g_test(table), missing_mass_test(counts, law, seed=seed)]
-    if draft_probs is not None:
-        draft = check_law(draft_probs, "q")
-        if draft.size != law.size or np.any(law > draft + 1e-12):
-            more.append(directed_test(counts, law, draft))
+    deciding = _further(counts, law, draft_probs, seed)
+    wrong = None
+    if control is not None:
+        wrong = _further(check_counts(control, law.size), law, draft_probs, seed)
+    members = [(test.name, test.p_value, test.control_p_value) for test in report.family]
+    for place, result in enumerate(deciding):
+        members.append((result.test, result.p_value, wrong[place].p_value if wrong else None))
+    report = decided(report, members)
+    more = [g_test(table), *deciding]
     adjusted = holm([report.main.p_value, *(result.p_value for result in more)])[1:]
     variation = None
     if not table.forbidden:
         variation = total_variation(table.observed, table.cells.probs, seed=seed)
     return replace(report, more=tuple(more), more_adjusted=adjusted, variation=variation)
+
+
+def _further(
+    counts: NDArray[np.int64], law: NDArray[np.float64], draft_probs: ArrayLike | None, seed: int
+) -> list[StatTest]:
+    """Return the tests that decide beside the chi-square."""
+    tests = [missing_mass_test(counts, law, seed=seed)]
+    if draft_probs is not None:
+        draft = check_law(draft_probs, "q")
+        if draft.size != law.size or np.any(law > draft + 1e-12):
+            tests.append(directed_test(counts, law, draft))
+    return tests
 
 
 def sequence_battery(
@@ -205,12 +299,19 @@ def sequence_battery(
         max_cells=max_cells,
         seed=seed,
     )
+    prefixes = _prefixes(own, law, min_expected, max_cells)
+    if prefixes is not None:
+        members = [(test.name, test.p_value, test.control_p_value) for test in report.family]
+        beside = _prefixes(others, law, min_expected, max_cells) if others else None
+        untested = 1.0 if others else None
+        members.append(("per-prefix", prefixes.p_value, beside.p_value if beside else untested))
+        report = decided(report, members)
     return replace(
         report,
         main=relabel(report.main, counts.labels),
         control=report.control and relabel(report.control, counts.labels),
         more=tuple(relabel(result, counts.labels) for result in report.more),
-        prefixes=_prefixes(own, law, min_expected, max_cells),
+        prefixes=prefixes,
     )
 
 
@@ -229,13 +330,15 @@ def _prefixes(
 def sentence_facts(report: Report) -> dict[str, str | float | int | None]:
     """Return what a sentence about the verdict needs: what was tested, how, what was visible.
 
-    Keys: verdict, test, p_value, level, num_samples, num_cells, pooled_tokens, forbidden (how many
-    samples were impossible), control_p_value, detectable_bias, power, reference_bias,
-    reference_power, reference_samples.
+    Keys: verdict, decided_by, rejected_by, test, p_value, level, num_samples, num_cells,
+    pooled_tokens, forbidden (how many samples were impossible), control_p_value,
+    detectable_bias, power, reference_bias, reference_power, reference_samples.
     """
     main = report.main
     return {
         "verdict": report.verdict,
+        "decided_by": report.decided_by,
+        "rejected_by": ", ".join(report.rejected_by),
         "test": main.test,
         "p_value": main.p_value,
         "level": report.level,

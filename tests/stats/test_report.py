@@ -13,7 +13,7 @@ from speclab.stats.cells import tabulate
 from speclab.stats.directed import directed_test
 from speclab.stats.goodness import chi_square
 from speclab.stats.missing_mass import missing_mass_test
-from speclab.stats.report import battery, judge, sentence_facts, sequence_battery
+from speclab.stats.report import battery, judge, sentence_facts, sequence_battery, watched
 
 P, Q = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.2, 0.6, 0.1, 0.1])
 FRESH_REDRAW = np.array([0.44, 0.39, 0.12, 0.05])
@@ -115,3 +115,41 @@ def test_battery_of_sequences() -> None:
     assert strange.control.forbidden == (((3,), 1),)
     few = sequence_battery(sample(P, 60), law, control=None)
     assert few.prefixes is None and few.verdict == "inconclusive"
+
+
+def test_a_small_bias_in_a_known_direction_decides() -> None:
+    """The directed test is in the family: a bias too small for the chi-square is not waved on."""
+    vocab, size = 400, 20_000
+    p = np.full(vocab, 1.0 / vocab)
+    q = np.concatenate([np.full(200, 0.5 / vocab), np.full(200, 1.5 / vocab)])
+    biased = np.concatenate([np.full(200, 0.94 / vocab), np.full(200, 1.06 / vocab)])
+    rng = np.random.default_rng(0)
+    decisions = []
+    for _ in range(20):
+        control = rng.multinomial(size, q)
+        report = battery(rng.multinomial(size, biased), p, control=control, draft_probs=q)
+        decisions.append(report.verdict)
+        assert report.main.p_value > report.level or report.verdict == "rejected"
+    assert decisions.count("rejected") >= 18
+
+
+def test_what_moves_inside_a_cell_is_not_seen_and_the_report_claims_no_more() -> None:
+    """The stated bias is one between cells: a shift within pooled cells stays invisible."""
+    p = np.full(400, 1.0 / 400)
+    p[:40] = 0.9 / 40
+    p[40:] = 0.1 / 360
+    inside = p.copy()
+    inside[40::2] *= 2.0
+    inside[41::2] = 0.0
+    rng = np.random.default_rng(1)
+    tables = [tabulate(rng.multinomial(2_000, inside), p, max_cells=32) for _ in range(20)]
+    assert sum(chi_square(table).p_value <= 1e-3 for table in tables) <= 1
+    assert 0.5 * np.abs(inside - p).sum() > 0.04
+
+
+def test_a_number_of_samples_chosen_on_the_way_is_judged_by_evidence_that_allows_it() -> None:
+    report = battery(counts(P, 5_000, 1), P, control=counts(FRESH_REDRAW, 5_000, 2))
+    assert watched(report, 1e-4, None).verdict == "rejected"
+    assert watched(report, 0.5, 1e-4).verdict == "not_rejected"
+    kept = watched(report, 0.5, 0.5)
+    assert kept.verdict == "inconclusive" and kept.decided_by == "anytime"
