@@ -354,7 +354,7 @@ def train_on(
     numbers = loop.evaluate(module, evaluation)
     description = {
         "name": kind,
-        "target": handle.source,
+        **_named_target(handle.source),
         "licence": "Apache-2.0",
         "recipe": dataclasses.asdict(recipe),
         "text": text.facts,
@@ -364,6 +364,13 @@ def train_on(
         "rank_acceptance": [v for key, v in numbers.items() if key.startswith("rank")],
     }
     return write_head(output, module, head_config(model.config), draft_ids, description, log)
+
+
+def _named_target(source: str) -> dict[str, str]:
+    """Return what the manifest says of the target; only bundled weights are the same everywhere."""
+    if source.startswith("bundled:"):
+        return {"target": source}
+    return {"trained_on": source.partition(", cached")[0]}
 
 
 def train_head(
