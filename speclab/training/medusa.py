@@ -69,15 +69,15 @@ class Recipe:
     minutes: float = 6.0
     head_decay: float = 0.8
     learning_rate: float = 1e-3
-    tokens_per_step: int = 1024
+    tokens_per_step: int = 512
     measured_prompts: int = 8
     measured_tokens: int = 64
     seed: int = 0
 
 
 RECIPES: dict[tuple[str, Kind], Recipe] = {
-    ("pocket", "medusa"): Recipe(own_outputs=True, start_tokens=80_000),
-    ("pocket", "hydra"): Recipe(num_layers=2, start_tokens=80_000),
+    ("pocket", "medusa"): Recipe(own_outputs=True, minutes=4.0, start_tokens=80_000),
+    ("pocket", "hydra"): Recipe(num_layers=2, minutes=5.0, start_tokens=80_000),
 }
 
 
