@@ -99,7 +99,7 @@ class Slice:
         raw_target, raw_draft: the models' own laws, before temperature and filters [k].
         overlap: sum of min(target, draft) over the whole vocabulary.
         left: after a refusal, the law that the rule went on with [k]; else empty.
-        rest_target, rest_draft: mass outside `tokens`.
+        rest_target, rest_draft, rest_left: mass outside `tokens`.
         deterministic: the proposal was one-hot here.
     """
 
@@ -114,6 +114,7 @@ class Slice:
     left: tuple[float, ...] = ()
     rest_target: float = 0.0
     rest_draft: float = 0.0
+    rest_left: float = 0.0
     deterministic: bool = False
 
 

@@ -169,7 +169,9 @@ def cut_slice(
         law if law is None else align(law, max(len(law), len(target)))
         for law in (draft, raw_draft, left)
     )
-    weight = target if draft is None else np.maximum(target, draft[: len(target)])
+    weight = target
+    for law in (draft, left):
+        weight = weight if law is None else np.maximum(weight, law[: len(target)])
     size = min(SLICE_TOKENS, len(weight))
     top = np.argpartition(-weight, size - 1)[:size]
     top = top[np.argsort(-weight[top], kind="stable")]
@@ -196,5 +198,6 @@ def cut_slice(
         overlap=0.0 if draft is None else float(f"{overlap(target, draft):.8g}"),
         rest_target=rest(target),
         rest_draft=0.0 if draft is None else rest(draft),
+        rest_left=0.0 if left is None else rest(left),
         deterministic=deterministic,
     )

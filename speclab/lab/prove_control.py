@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from speclab.core.errors import BadInput
@@ -17,8 +19,8 @@ from speclab.models.pair import Pair
 from speclab.stats.power import detectable_bias
 from speclab.testing import exact_bias
 
-MOST_TOKENS = 48
-"""Tokens of either law over which biases are compared; the most likely ones."""
+MOST_TOKENS, MOST_TOKENS_IN_TREES = 64, 12
+"""Widest laws whose bias is enumerated, with one candidate and with several."""
 TOO_EASY = ("broken-softmax-residual",)
 """It emits what the target forbids: one sample rejects it, so it says nothing about a test."""
 NOTICEABLE = 0.05
@@ -30,12 +32,13 @@ then rejected almost surely, and a much larger bias would show less about the te
 
 
 def choose_control(
-    case: Case, draft: Law | None, target: Law
+    case: Case, first: FirstDraft, target: Law, *, together: bool = False
 ) -> tuple[VerifyRule, float | None] | None:
-    """Return a wrong rule and its total variation on the first token; None if none can be served.
+    """Return a wrong rule and its total variation on the first token; None if none would show.
 
     Args:
-        draft: law of the first drafted token [vocab], as `first_draft`. target: of the first token.
+        first: what is drafted there. target: law of the first token [vocab].
+        together: whether the rule under test is decoded by `ChainSampler`, as its control should.
 
     Raises:
         BadInput: if the rule asked for keeps the target's law, or the method cannot serve it.
@@ -51,20 +54,20 @@ def choose_control(
                 values={"name": name},
             )
         check_compatible(case.method, rule, case.pair, case.spec.sampling)
-        return rule, _bias(rule, target, draft)
+        return rule, first.bias(rule, target)
     given = provided(case.method, case.spec.sampling)
-    alike = PLACE_BY_PLACE if case.rule.name in PLACE_BY_PLACE else RULES.keys()
     wrong = [
         rule
         for rule in RULES.values()
         if not rule.lossless
-        and rule.name in alike
+        and (not together or rule.name in PLACE_BY_PLACE)
         and rule.needs <= given
         and rule.name not in (case.spec.rule, *TOO_EASY)
     ]
+    biases = {rule.name: first.bias(rule, target) for rule in wrong}
+    wrong = [rule for rule in wrong if biases[rule.name] is None or biases[rule.name]]
     if not wrong:
         return None
-    biases = {rule.name: _bias(rule, target, draft) for rule in wrong}
 
     def bias_of(rule: VerifyRule) -> float:
         return biases[rule.name] or 0.0
@@ -86,8 +89,39 @@ def choose_control(
     return best, biases[best.name]
 
 
-def first_draft(case: Case, pair: Pair) -> Law | None:
-    """Return the law of the first drafted token; None where nothing is drafted there."""
+@dataclass(frozen=True, slots=True)
+class FirstDraft:
+    """What is drafted for the first token.
+
+    Attributes:
+        law: of the first candidate [vocab]; one-hot where it is chosen; None: nothing is drafted.
+        sampled: whether the candidates are drawn. count: how many there are.
+    """
+
+    law: Law | None
+    sampled: bool = False
+    count: int = 0
+
+    def bias(self, rule: VerifyRule, target: Law) -> float | None:
+        """Return a rule's exact total variation on the first token; None where it is not known.
+
+        Not known: laws too wide to enumerate, several chosen candidates, and rules that read the
+        draft's raw law, which a filter or a temperature of the draft's own sets apart from q.
+        """
+        if self.law is None:
+            return 0.0
+        if "raw_draft" in rule.needs or (self.count > 1 and not self.sampled):
+            return None
+        kept = np.flatnonzero((target > 0.0) | (self.law > 0.0))
+        if len(kept) > (MOST_TOKENS if self.count == 1 else MOST_TOKENS_IN_TREES):
+            return None
+        return exact_bias(
+            rule, target[kept], self.law[kept], num_candidates=self.count, sampling=RAW
+        )
+
+
+def first_draft(case: Case, pair: Pair) -> FirstDraft:
+    """Return what the method drafts for the first token."""
     decoding = case.begin(Seeded(case.spec.seed), pair)
     try:
         room = Room(
@@ -101,20 +135,9 @@ def first_draft(case: Case, pair: Pair) -> Law | None:
         decoding.session.close()
     children = proposal.tree.children(PENDING)
     if not children:
-        return None
+        return FirstDraft(None)
     law = proposal.draft_probs[children[0]]
     size = pair.target.vocab_size
-    return one_hot(proposal.tree.tokens[children[0]], size) if law is None else align(law, size)
-
-
-def _bias(rule: VerifyRule, target: Law, draft: Law | None) -> float | None:
-    """Return a rule's total variation on these laws; None where they are too wide to enumerate."""
-    if draft is None:
-        return 0.0
-    kept = np.flatnonzero((target > 0.0) | (draft > 0.0))
-    if len(kept) > MOST_TOKENS:
-        kept = np.argsort(-np.maximum(target, draft), kind="stable")[:MOST_TOKENS]
-    p, q = target[kept], draft[kept]
-    if not (p.sum() > 0.0 and q.sum() > 0.0):
-        return None
-    return exact_bias(rule, p / p.sum(), q / q.sum(), sampling=RAW)
+    token = proposal.tree.tokens[children[0]]
+    wide = one_hot(token, size) if law is None else align(law, size)
+    return FirstDraft(wide, law is not None, len(children))

@@ -131,8 +131,9 @@ class Proof:
         self.case, self.bench = case, bench
         bench.target.ensure([()])
         self.first_law: Law = bench.target.law(()).dense()
-        self._draft = first_draft(case, bench.models)
-        self._chosen = choose_control(case, self._draft, self.first_law)
+        first = first_draft(case, bench.models)
+        self._draft = first.law
+        self._chosen = choose_control(case, first, self.first_law, together=bench.fast)
         self.law: SequenceLaw = sequence_law(
             bench.target,
             length=spec.length,

@@ -30,6 +30,7 @@ SOURCE_ZH: dict[str, str] = {
     "broken-undrawing": "忘记抽到过什么的置信度阈值",
     "broken-accept-above-q": f"{LEVIATHAN}，算法 1 的一半",
     "broken-shared-noise": "对共享噪声（2408.07978）的草稿做比值检验（2211.17192）",
+    "broken-redraw-after-race": "2408.07978，算法 1，不一致后重新采样",
     "broken-best-of-samples": "按草稿自己的 q 重新排序采样结果",
     "broken-naive-multi-draft": "SpecInfer 2305.09781，算法 2，去掉对 p 的更新",
     "broken-sorted-siblings": "RSD 2402.14160，次序错误",

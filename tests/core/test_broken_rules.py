@@ -47,6 +47,7 @@ def test_the_table_names_them() -> None:
         "broken-sorted-siblings",
         "broken-accept-above-q",
         "broken-shared-noise",
+        "broken-redraw-after-race",
     }
     assert [name for name, rule in RULES.items() if rule.kind == "broken"] == NAMES
 
@@ -252,6 +253,10 @@ RUNS: dict[str, list[tuple[Method, Sampling]]] = {
     "broken-wrong-temperature": [*CHAINS, *TREES],
     "broken-undrawing": [*CHAINS, *TREES],
     "broken-shared-noise": [
+        (draft_model(gamma, shared_noise=True), sampling)
+        for gamma, sampling in ((1, PLAIN), (2, PLAIN), (1, HALF))
+    ],
+    "broken-redraw-after-race": [
         (draft_model(gamma, shared_noise=True), sampling)
         for gamma, sampling in ((1, PLAIN), (2, PLAIN), (1, HALF))
     ],

@@ -7,6 +7,7 @@ from speclab.core.protocols import LocalText, Proposal, VerifyRule
 from speclab.core.randomness import Randomness
 from speclab.core.records import Outcome, Verdict
 from speclab.core.rows import TargetRows
+from speclab.core.rules.matching import draw_and_compare
 from speclab.core.rules.rejection import final_draw, walk
 
 
@@ -31,6 +32,43 @@ def verify_shared_noise(
         return rng.draw(p, at=("target", place), noise="gumbel"), "correction"
 
     return walk(rows, proposal, rng, position, last=last)
+
+
+def verify_redraw_after_race(
+    rows: TargetRows, proposal: Proposal, rng: Randomness, position: int
+) -> Verdict:
+    """Run the target's race on the draft's noise; where another token wins, draw from p afresh.
+
+    Example: p = (.5, .5), q = (.9, .1): token 0 wins both races with probability .5 and token 1
+    with .1; the other .4 are drawn again, half each, and the law is (.7, .3).
+
+    **Source:** 2408.07978, algorithm 1, with the winner of the race thrown away.
+    """
+
+    def draw_again(p: Law, drawn: int) -> int:
+        return rng.draw(p)
+
+    return draw_and_compare(rows, proposal, rng, position, noise="gumbel", mismatch=draw_again)
+
+
+REDRAW_AFTER_RACE = VerifyRule(
+    name="broken-redraw-after-race",
+    title=LocalText("Broken: shared noise, redraw on mismatch", "错误：共享噪声，不一致时重抽"),
+    one_liner=LocalText(
+        "Keep the draft while it wins the target's race as well; else draw from p afresh.",
+        "草稿与目标的结果一致就保留；否则丢掉目标的结果，重新从 p 采样。",
+    ),
+    lossless=False,
+    why_not=LocalText(
+        "The token that won the target's race is thrown away, so tokens on which both agree come "
+        "out too often.",
+        "目标自己抽到的词元被丢掉了，因此双方容易一致的词元出现得过多。",
+    ),
+    bias=0.1266,
+    needs=frozenset({"shared_noise"}),
+    source="2408.07978, algorithm 1, with a fresh draw after a mismatch",
+    verify=verify_redraw_after_race,
+)
 
 
 SHARED_NOISE = VerifyRule(

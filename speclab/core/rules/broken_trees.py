@@ -17,7 +17,7 @@ from speclab.core.rules.broken import (
     UNDRAWING,
     WRONG_TEMPERATURE,
 )
-from speclab.core.rules.broken_noise import SHARED_NOISE
+from speclab.core.rules.broken_noise import REDRAW_AFTER_RACE, SHARED_NOISE
 from speclab.core.rules.rejection import Candidates, as_drafted, at, walk, without
 
 
@@ -121,10 +121,10 @@ NAIVE_MULTI_DRAFT = VerifyRule(
 
 SORTED_SIBLINGS = VerifyRule(
     name="broken-sorted-siblings",
-    title=LocalText("Broken: sampled siblings sorted by q", "错误：采样的兄弟按 q 排序"),
+    title=LocalText("Broken: sampled siblings sorted by q", "错误：采样的同级候选按 q 排序"),
     one_liner=LocalText(
         "Siblings drawn without replacement are tested in order of q, not in the order drawn.",
-        "不放回抽取的兄弟节点按 q 的大小检验，而不是按抽取顺序。",
+        "不放回抽取的同级候选按 q 的大小检验，而不是按抽取顺序。",
     ),
     lossless=False,
     why_not=LocalText(
@@ -148,6 +148,7 @@ BROKEN = (
     UNDRAWING,
     ACCEPT_ABOVE_Q,
     SHARED_NOISE,
+    REDRAW_AFTER_RACE,
     BEST_OF_SAMPLES,
     NAIVE_MULTI_DRAFT,
     SORTED_SIBLINGS,

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from speclab.core.laws import Law
+import numpy as np
+
+from speclab.core.laws import Law, align
 from speclab.core.protocols import LocalText, Proposal, VerifyRule
 from speclab.core.randomness import Noise, Randomness
 from speclab.core.records import CoinFlip, Verdict
 from speclab.core.rows import TargetRows
 from speclab.core.trees import PENDING
+
+
+def agreement(p: Law, q: Law, token: int) -> float:
+    """Return the chance that p's race is won by `token`, given that it won q's with the same noise.
+
+    Both are won with probability 1 / sum over k of max(p_k/p_x, q_k/q_x).
+
+    **Source:** Daliri, Musco, Suresh 2408.07978, lemma on the Gumbel coupling.
+    """
+    if token >= len(p) or p[token] <= 0.0 or q[token] <= 0.0:
+        return 0.0
+    size = max(len(p), len(q))
+    rates = np.maximum(align(p, size) * (q[token] / p[token]), align(q, size))
+    return min(1.0, 1.0 / float(rates.sum()))
 
 
 def draw_and_compare(
@@ -32,14 +48,15 @@ def draw_and_compare(
         for child in children:
             token = tree.tokens[child]
             prob = float(p[token]) if token < len(p) else 0.0
-            rows.note(child, p, None)
+            q = proposal.draft_probs[child] if noise == "gumbel" else None
+            rows.note(child, p, q)
             flips.append(
                 CoinFlip(
                     node=child,
                     token=token,
                     target_prob=prob,
-                    draft_prob=1.0,
-                    accept_prob=prob,
+                    draft_prob=1.0 if q is None else float(q[token]),
+                    accept_prob=prob if q is None else agreement(p, q, token),
                     drawn_token=drawn,
                     accepted=token == drawn,
                 )
