@@ -66,7 +66,7 @@ class Recipe:
     feature_weight: float = 0.2
     law_weight: float = 1.0
     draft_vocab: int = 1280
-    learning_rate: float = 4e-3
+    learning_rate: float = 5e-3
     tokens_per_step: int = 256
     pool: int = 800
     long_from: float = 0.85
