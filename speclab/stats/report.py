@@ -58,6 +58,7 @@ class Report:
             is rejected, which says nothing.
         family: the tests that decide. decided_by: "fixed" by them; "anytime" by the evidence that
             may be watched, where the number of samples was chosen on the way.
+        evidence_p, control_evidence_p: p-values of that evidence; None where it did not decide.
         main: the first of them. control: the same test on a sampler known to be wrong,
             with the same N; None if there was none, which leaves "not rejected" out of reach.
         level: of the test. power: at which the smallest bias is stated.
@@ -85,6 +86,23 @@ class Report:
     prefixes: PrefixReport | None = None
     family: tuple[Judged, ...] = ()
     decided_by: Literal["fixed", "anytime"] = "fixed"
+    evidence_p: float | None = None
+    control_evidence_p: float | None = None
+
+    @property
+    def p_value(self) -> float:
+        """The p-value that decided: the smallest of the family, adjusted, or the evidence's."""
+        if self.evidence_p is not None:
+            return self.evidence_p
+        return min(test.adjusted for test in self.family)
+
+    @property
+    def control_p_value(self) -> float | None:
+        """The same of the control; None without one."""
+        if self.decided_by == "anytime":
+            return self.control_evidence_p
+        adjusted = [test.control_adjusted for test in self.family]
+        return min((value for value in adjusted if value is not None), default=None)
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
@@ -143,7 +161,13 @@ def together(report: Report, other: Report | None, name: str) -> Report:
 def watched(report: Report, own: float, control: float | None) -> Report:
     """Return the report decided by p-values that are valid however often one looked."""
     verdict = verdict_on(own, control, report.level)
-    return replace(report, verdict=verdict, decided_by="anytime")
+    return replace(
+        report,
+        verdict=verdict,
+        decided_by="anytime",
+        evidence_p=own,
+        control_evidence_p=control,
+    )
 
 
 def judge(

@@ -45,13 +45,18 @@ def verdict(report: Report, rule: str, lang: str, *, unit: str = "draws") -> Sen
     from speclab.stats.report import sentence_facts
 
     words, facts = PROVE[lang], sentence_facts(report)
+    test = words[f"test_{report.main.test}"]
+    how = words["how_anytime" if report.decided_by == "anytime" else "how_family"]
+    if report.decided_by == "fixed" and len(report.family) == 1:
+        how = test
     values = {
+        "how": how.format(tests=len(report.family)),
         "rule": rule,
         "n": number(report.main.num_samples),
         "unit": words[f"unit_{unit}"],
-        "test": words[f"test_{report.main.test}"],
+        "test": test,
         "cells": report.main.num_cells,
-        "p": chance(report.main.p_value),
+        "p": chance(report.p_value),
         "level": f"{report.level:g}",
         "bias": f"{report.detectable_bias or 0.0:.2g}",
         "forbidden": number(facts["forbidden"] or 0),
@@ -63,7 +68,8 @@ def verdict(report: Report, rule: str, lang: str, *, unit: str = "draws") -> Sen
         key = f"{key}_one" if f"verdict_{key}_one" in words else key
     text = words[f"verdict_{key}"].format(**values)
     if 0.0 < (report.detectable_bias or 0.0) < 1.0 and report.verdict != "rejected":
-        text += words["verdict_seen"].format(power=f"{report.power:.0%}", **values)
+        key = "verdict_seen_pooled" if report.main.pooled else "verdict_seen"
+        text += words[key].format(power=f"{report.power:.0%}", **values)
     return {"mark": words[f"mark_{report.verdict}"], "text": text, "tone": TONES[report.verdict]}
 
 
@@ -72,9 +78,10 @@ def control_verdict(report: Report, title: str, lang: str) -> Sentence | None:
     words, control = PROVE[lang], report.control
     if control is None:
         return None
-    caught = control.p_value <= report.level
+    p_value = 1.0 if report.control_p_value is None else report.control_p_value
+    caught = p_value <= report.level
     text = words["control_caught" if caught else "control_missed"].format(
-        control=title, p=chance(control.p_value), n=number(control.num_samples)
+        control=title, p=chance(p_value), n=number(control.num_samples)
     )
     return {"mark": words["mark_control"], "text": text, "tone": "good" if caught else "open"}
 

@@ -139,7 +139,7 @@ EN: dict[str, str] = {
     "then_residual": "the next token is drawn from the residual",
     "then_sibling": "its sibling is tested next, against the residual",
     "v_match_yes": "The target drew {y} itself, which is what the draft had guessed: kept."
-    " The chance of that was p = {p}.",
+    " The chance of that was {a}.",
     "v_match_no": "The target drew {y} itself, not {x} (p = {p}): the guess is dropped and the"
     " target's own draw stands.",
     "v_kept_anyway": "Its own coin failed, yet the rule kept it: it judges the block as a whole.",
@@ -371,8 +371,8 @@ ZH: dict[str, str] = {
     "coin_none_yes": "无需掷币，接受。",
     "coin_none_no": "无需掷币，拒绝；{then}。",
     "then_residual": "下一个词元从残差分布中采样",
-    "then_sibling": "接着用残差检验它的兄弟节点",
-    "v_match_yes": "目标模型自己抽到了 {y}，正是草稿猜的词元，因此保留。猜中的概率为 p = {p}。",
+    "then_sibling": "接着用残差检验它的同级候选",
+    "v_match_yes": "目标模型自己抽到了 {y}，正是草稿猜的词元，因此保留。猜中的概率为 {a}。",
     "v_match_no": "目标模型自己抽到的是 {y}，不是 {x}（p = {p}）：丢弃草稿，采用目标模型的结果。",
     "v_kept_anyway": "它自己的掷币没有通过，但规则仍保留了它：规则按整块判断。",
     "v_dropped_anyway": "它自己的掷币通过了，但规则仍丢弃了它。",

@@ -77,17 +77,19 @@ EN: dict[str, str] = {
     "kind_broken": "Broken.",
     "unit_draws": "draws",
     "unit_sequences": "sequences",
-    "verdict_not_rejected": "{n} {unit} under “{rule}” look like the target ({test}, {cells} "
-    "cells, p-value {p}).",
-    "verdict_rejected": "{n} {unit} under “{rule}” do not follow the target ({test}, {cells} "
-    "cells, p-value {p}; the level is {level}).",
+    "how_family": "{tests} tests, corrected for their number",
+    "how_anytime": "evidence that may be watched while drawing",
+    "verdict_not_rejected": "{n} {unit} under “{rule}” look like the target ({how}; p-value {p}).",
+    "verdict_rejected": "{n} {unit} under “{rule}” do not follow the target ({how}; p-value {p}"
+    ", the level is {level}).",
     "verdict_rejected_forbidden": "{forbidden} of {n} {unit} under “{rule}” are impossible "
     "under the target; one is enough.",
-    "verdict_inconclusive": "{n} {unit} under “{rule}” are not rejected ({test}, {cells} cells, "
-    "p-value {p}), but neither is the control. Draw more.",
+    "verdict_inconclusive": "{n} {unit} under “{rule}” are not rejected ({how}; p-value {p}), "
+    "but neither is the control. Draw more.",
     "verdict_inconclusive_one": "One token says nothing about a law. Draw more.",
-    "verdict_seen": " A bias of {bias} in total variation, whatever its direction, would have "
-    "been seen in {power} of such runs.",
+    "verdict_seen": " The {test} sees a bias of {bias} in total variation in {power} of such runs.",
+    "verdict_seen_pooled": " Between its {cells} cells, the {test} sees a bias of {bias} in "
+    "total variation in {power} of such runs; a bias inside a cell it does not see.",
     "control_caught": "“{control}” on as many samples: rejected (p-value {p}).",
     "control_missed": "“{control}” on as many samples: not rejected (p-value {p}), so this N "
     "cannot tell right from wrong.",
@@ -106,8 +108,8 @@ EN: dict[str, str] = {
     "about_g-test": "The likelihood ratio of the same cells.",
     "variation": "{estimate} between the draws and the target; chance alone shows {floor}; 95% "
     "interval {low} to {high}.",
-    "power": "A bias of {bias} in the hardest direction is seen in {power} of such runs; {n} "
-    "samples see it in 90%.",
+    "power": "Between the cells, a bias of {bias} in the hardest direction is seen in {power} "
+    "of such runs; {n} samples see it in 90%.",
     "no_plot": "The figure could not be drawn: the chart library did not load.",
     "stopped": "Stopped.",
     "mark_measured": "Measured.",
@@ -135,7 +137,7 @@ ZH: dict[str, str] = {
     "：{tv}。",
     "op_rule": "规则",
     "op_kind_lossless": "无损",
-    "op_kind_lossy": "有意的有损",
+    "op_kind_lossy": "设计上有损",
     "op_kind_broken": "错误",
     "op_shipped": "出现在：",
     "op_out": "实际输出",
@@ -182,20 +184,23 @@ ZH: dict[str, str] = {
     "mark_inconclusive": "还不能下结论。",
     "mark_control": "对照。",
     "kind_lossless": "无损。",
-    "kind_lossy": "有意的有损。",
+    "kind_lossy": "设计上有损。",
     "kind_broken": "错误。",
     "unit_draws": "次抽样",
     "unit_sequences": "条序列",
-    "verdict_not_rejected": "“{rule}”下的 {n} {unit}看起来服从目标分布（{test}，{cells} 个格子，"
-    "p 值 {p}）。",
-    "verdict_rejected": "“{rule}”下的 {n} {unit}不服从目标分布（{test}，{cells} 个格子，p 值 {p}"
-    "；检验水平 {level}）。",
-    "verdict_rejected_forbidden": "“{rule}”下的 {n} {unit}中有 {forbidden} 个在目标分布下不可能"
-    "出现；一个就足够了。",
-    "verdict_inconclusive": "“{rule}”下的 {n} {unit}没有被拒绝（{test}，{cells} 个格子，p 值 {p}"
-    "），但对照也没有被拒绝。请多抽一些。",
+    "how_family": "{tests} 项检验，已作多重检验校正",
+    "how_anytime": "可在抽样途中随时查看的证据",
+    "verdict_not_rejected": "“{rule}”下的 {n} {unit}看起来服从目标分布（{how}；p 值 {p}）。",
+    "verdict_rejected": "“{rule}”下的 {n} {unit}不服从目标分布（{how}；p 值 {p}，检验水平 "
+    "{level}）。",
+    "verdict_rejected_forbidden": "“{rule}”下的 {n} {unit}里，有 {forbidden} 次在目标分布下不可"
+    "能出现；一次就足够了。",
+    "verdict_inconclusive": "“{rule}”下的 {n} {unit}没有被拒绝（{how}；p 值 {p}），但对照也没有"
+    "被拒绝。请多抽一些。",
     "verdict_inconclusive_one": "一个词元说明不了分布。请多抽一些。",
-    "verdict_seen": "若有总变差为 {bias} 的偏差，无论方向，{power} 的此类运行都能发现。",
+    "verdict_seen": "总变差为 {bias} 的偏差，{test}在 {power} 的此类运行中能发现。",
+    "verdict_seen_pooled": "在 {cells} 个格子之间，总变差为 {bias} 的偏差，{test}在 {power} 的此"
+    "类运行中能发现；同一格子内部的偏差则看不见。",
     "control_caught": "同样多的样本下，“{control}”被拒绝（p 值 {p}）。",
     "control_missed": "同样多的样本下，“{control}”没有被拒绝（p 值 {p}），所以这个 N 还分不出对"
     "错。",
@@ -203,8 +208,8 @@ ZH: dict[str, str] = {
     "test_g-test": "G 检验",
     "test_missing-mass": "缺失概率检验",
     "test_directed": "定向检验",
-    "test_multinomial-exact": "精确多项检验",
-    "test_multinomial-simulated": "模拟多项检验",
+    "test_multinomial-exact": "精确多项分布检验",
+    "test_multinomial-simulated": "模拟多项分布检验",
     "test_variation": "总变差",
     "test_power": "检验功效",
     "test_result": "p 值 {p}；多重检验校正（Holm）后 {adjusted}。",
@@ -212,7 +217,8 @@ ZH: dict[str, str] = {
     "about_missing-mass": "它问的是：p 允许的词元中，有没有从不出现的。",
     "about_g-test": "同样格子上的似然比。",
     "variation": "抽样与目标之间为 {estimate}；仅凭偶然就有 {floor}；95% 区间 {low} 到 {high}。",
-    "power": "最难方向上 {bias} 的偏差，{power} 的此类运行能发现；要达到 90% 需要 {n} 个样本。",
+    "power": "格子之间最难方向上 {bias} 的偏差，{power} 的此类运行能发现；要达到 90% 需要 {n} 个"
+    "样本。",
     "no_plot": "无法绘图：图表库没有载入。",
     "stopped": "已停止。",
     "mark_measured": "实测。",

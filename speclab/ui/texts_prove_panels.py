@@ -91,7 +91,8 @@ EN: dict[str, str] = {
     "rm_preparing": "Evaluating the target's law of the likeliest texts.",
     "rm_running": "{n} of {all} sequences, {s} s; p-value so far {p}.",
     "rm_done": "Done: {n} sequences in {s} s.",
-    "rm_cancelled": "Stopped after {n} sequences; they are judged all the same.",
+    "rm_cancelled": "Stopped after {n} sequences: they are judged by the evidence that may be "
+    "watched.",
     "rm_facts": "Measured: {rate} sequences per second, {rounds} propose-verify rounds, {texts} "
     "different texts, {laws} laws in {passes} model passes, control and tests included. The "
     "p-value that may be watched ended at {p}.",
@@ -210,7 +211,7 @@ ZH: dict[str, str] = {
     "rm_preparing": "正在计算目标对最可能文本的分布。",
     "rm_running": "{all} 条序列中的 {n} 条，{s} 秒；目前 p 值 {p}。",
     "rm_done": "完成：{n} 条序列，{s} 秒。",
-    "rm_cancelled": "在 {n} 条序列后停止；仍对它们作出判断。",
+    "rm_cancelled": "在 {n} 条序列后停止：用可随时查看的证据作出判断。",
     "rm_facts": "实测：每秒 {rate} 条序列，{rounds} 轮起草与验证，{texts} 种不同文本，{passes} "
     "次模型前向中的 {laws} 个分布，包括对照与检验。可随时查看的 p 值最后为 {p}。",
     "rm_curve": "抽样过程中的证据",

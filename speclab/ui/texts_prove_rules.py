@@ -36,6 +36,10 @@ SOURCE_ZH: dict[str, str] = {
     "broken-sorted-siblings": "RSD 2402.14160，次序错误",
 }
 SHIPPED_ZH = (
+    (
+        "SGLang, as accept_threshold_single and accept_threshold_acc below 1 (off by default)",
+        "SGLang，accept_threshold_single 与 accept_threshold_acc 小于 1 时（默认关闭）",
+    ),
     ("Medusa, its default above temperature 0:", "Medusa，温度高于 0 时的默认做法："),
     ("TensorRT-LLM, for DeepSeek-R1's thinking phase:", "TensorRT-LLM，用于 DeepSeek-R1 思考："),
     ("Hugging Face Transformers, until this repair:", "Hugging Face Transformers，直到这次修复："),
@@ -50,6 +54,10 @@ SHIPPED_ZH = (
     (
         "The same family, a verifier that ignores the request's temperature: lattice,",
         "同类错误，验证时忽略请求的温度：lattice，",
+    ),
+    (
+        "SGLang, as accept_threshold_single and accept_threshold_acc below 1 (off by default)",
+        "SGLang 的 accept_threshold_single 与 accept_threshold_acc 小于 1 时（默认关闭）",
     ),
     ("; the Space ", "；Space "),
     ("; ATOM, ", "；ATOM，"),

@@ -71,6 +71,9 @@ THRESHOLD = VerifyRule(
         "never.",
         "比值小于 1 时它是一个概率而不是及格线：阈值要么总接受，要么总拒绝。",
     ),
+    shipped_by=(
+        "SGLang, as accept_threshold_single and accept_threshold_acc below 1 (off by default)"
+    ),
     bias=0.35,
     needs=frozenset({"independent_noise"}),
     params=(
