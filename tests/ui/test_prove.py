@@ -219,7 +219,7 @@ def test_real_models_end_with_a_verdict_and_a_control(real: str, visit) -> None:
     page.wait_for_selector("#prove-models .pv-root[data-verdict=not_rejected]")
     verdict = page.locator("#prove-models .pv-verdict")
     expect(verdict).to_contain_text("3,000 sequences")
-    expect(verdict).to_contain_text("would have been seen in 90%")
+    expect(verdict).to_contain_text("90% of such runs")
     expect(verdict).to_contain_text("rejected (p-value")
     page.locator("#prove-models summary").click()
     page.wait_for_selector("#prove-models .pv-results .js-plotly-plot")
