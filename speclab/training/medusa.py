@@ -6,9 +6,9 @@
 Source: Cai et al., Medusa, 2024 (arXiv:2401.10774), section 2.2.1, equation 1; Ankner et al.,
 Hydra, 2024 (arXiv:2402.05109), section 4 (teacher loss).
 Deviation: both start from a linear map (`medusa_start`) and are trained on the target's laws
-instead of the text's tokens; Hydra's map to the vocabulary stays the target's own. (SiLU is never
-below -0.28, so that a block can hardly take away what the state says: with the target's map
-Medusa learns little.)
+instead of the text's tokens. Hydra's map to the vocabulary stays the target's own; Medusa's are
+its own on `pocket`, since SiLU is never below -0.28 and a block can hardly take away what the
+state says.
 """
 
 from __future__ import annotations
