@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from speclab.core.codec import encode_record
-from speclab.core.errors import BadInput, SpeclabError
+from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
+from speclab.lab.terminal import (
+    check_place,
+    read_prompt,
+    run_guarded,
+    say,
+    show,
+    whole_between,
+    write_json,
+)
 from speclab.methods import METHODS, make_method
 from speclab.models.catalogue import PAIRS
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+MOST_NEW_TOKENS, MOST_REPEATS, MOST_PROMPTS = 1_000_000, 10_000, 10_000
+
+
+class Guarded(TyperGroup):
+    """Keeps Ctrl-C and a closed pipe from ending with status 1, which would be a verdict."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what must not reach Typer leaves as a fault of its own."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, OSError) as error:
+            raise _Passing(error) from None
+
+
+class _Passing(Exception):
+    """Carries an error past Typer's own handling."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 app = typer.Typer(
+    cls=Guarded,
     help="SpecLab: understand, prove and measure speculative decoding.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -57,39 +89,6 @@ def parse_params(items: list[str]) -> dict[str, Any]:
                     continue
         out[name.strip()] = value
     return out
-
-
-def write_json(data: Any, place: str) -> None:
-    """Write `data` (JSON types, or a JSON string) to a file or to standard output.
-
-    Raises:
-        BadInput: if it cannot be written.
-    """
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, indent=2)
-    try:
-        if place == "-":
-            print(text, flush=True)
-        else:
-            Path(place).write_text(text + "\n", encoding="utf-8")
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise BadInput(
-            f"Cannot write {place}: {error.strerror}.", "Choose another file."
-        ) from error
-
-
-def check_place(place: str | None) -> None:
-    """Refuse a JSON file that cannot be written, before any work is done.
-
-    Raises:
-        BadInput: naming the file.
-    """
-    if place in (None, "-"):
-        return
-    folder = Path(place).resolve().parent
-    if Path(place).is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput(f"Cannot write {place}.", "Choose a file in a folder that you may write to.")
 
 
 def _param_data(param: Param) -> dict[str, Any]:
@@ -169,10 +168,10 @@ def methods(
         write_json(data, "-")
         return
     for kind in ("methods", "rules", "pairs"):
-        print(f"{kind}:")
+        show(f"{kind}:")
         for item in data[kind]:
             words = item.get("one_liner") or item["about"]
-            print(f"  {item['name']:20} {words['en']}")
+            show(f"  {item['name']:20} {words['en']}")
 
 
 @app.command()
@@ -207,19 +206,14 @@ def run(
     if (prompt is None) == (prompt_file is None):
         raise BadInput("Give a prompt with --prompt TEXT or --prompt-file FILE.")
     if prompt_file is not None:
-        try:
-            prompt = prompt_file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise BadInput(
-                f"Cannot read {prompt_file}: {reason}.", "Check the path of the file."
-            ) from error
+        prompt = read_prompt(prompt_file)
+    whole_between("max_new_tokens", max_new_tokens, 0, MOST_NEW_TOKENS)
     check_place(json_to)
     params = parse_params(param or [])
     make_method(method, params)
     rule_named(rule)
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     live = open_run(
         loaded,
         prompt or "",
@@ -245,9 +239,9 @@ def fetch(pair: Annotated[str, typer.Argument(help="Which pair to download and c
     """Download a pair's weights, load them once and say where they came from."""
     from speclab.models.catalogue import load_pair
 
-    loaded = load_pair(pair, device="cpu", progress=_say)
+    loaded = load_pair(pair, device="cpu", progress=say)
     for note in loaded.notes:
-        print(note)
+        show(note)
 
 
 @app.command()
@@ -285,6 +279,12 @@ def bench(
     from speclab.models.catalogue import load_pair
 
     check_place(json_to)
+    for name, value, most in (
+        ("repeats", repeats, MOST_REPEATS),
+        ("prompts", prompts, MOST_PROMPTS),
+        ("max_new_tokens", max_new_tokens, MOST_NEW_TOKENS),
+    ):
+        whole_between(name, value, 1, most)
     plan = BenchPlan(
         methods=tuple(methods.split(",")),
         peer=peer,
@@ -293,8 +293,8 @@ def bench(
         max_new_tokens=max_new_tokens,
         memo=memo,
     )
-    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
-    report = run_bench(loaded, plan, progress=_say)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    report = run_bench(loaded, plan, progress=say)
     if json_to is not None:
         write_json(report, json_to)
     if json_to != "-":
@@ -350,31 +350,28 @@ def prove(
     )
     make_method(method, dict(spec.params))
     rule_named(rule, spec.rule_params)
-    loaded = load_pair(pair, device=device, dtype=dtype, progress=_say)
-    status, data, lines = prove_on_console(loaded, spec, exact=exact, say=_say)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    status, data, lines = prove_on_console(loaded, spec, exact=exact, say=say)
     if json_to is not None:
         write_json(data, json_to)
     if json_to != "-":
-        print("\n".join(lines))
+        show("\n".join(lines))
     raise SystemExit(status)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main() -> None:
-    """Run the command line; errors for people exit with status 2."""
+    """Run the command line; see `run_guarded` for the statuses."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    run_guarded(_call)
+
+
+def _call() -> None:
     try:
         app()
-    except SpeclabError as error:
-        print(f"Error: {error.what}", file=sys.stderr)
-        if error.hint:
-            print(f"Try: {error.hint}", file=sys.stderr)
-        raise SystemExit(2) from None
+    except _Passing as passing:
+        raise passing.error from None
 
 
 if __name__ == "__main__":

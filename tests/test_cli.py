@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+import transformers  # noqa: F401  its log keeps the stderr of its import, which no test may own
 
 from speclab.__main__ import main, parse_params
 from speclab.core.errors import BadInput

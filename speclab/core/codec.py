@@ -72,6 +72,13 @@ def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TraceFormatError(
+            f"{where} is {value}, which is no finite number.",
+            "Export the trace again: the lab writes finite numbers only.",
+            code="trace_not_finite",
+            values={"where": where, "value": value},
+        )
     if origin is typing.Union or origin is types.UnionType:
         return _decode_union(args, value, where)
     if origin is Literal:
@@ -87,8 +94,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     elif is_dataclass(kind):
         return decode_record(kind, value, where)
     elif kind is float:
-        fits = isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1000)
-        if fits and math.isfinite(value):
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1000):
             return float(value)
     elif kind is str:
         if isinstance(value, str):

@@ -46,12 +46,10 @@ class Param:
         Raises:
             BadInput: naming the parameter, the value and the range.
         """
-        if self.kind == "choice":
+        if self.kind in ("choice", "bool"):
             self._check_choice(value)
             return
-        if self.kind == "bool":
-            fine = isinstance(value, bool)
-        elif value is None:
+        if value is None:
             fine = self.kind == "optional_float"
         elif isinstance(value, bool) or not isinstance(value, int | float):
             fine = False
@@ -73,8 +71,9 @@ class Param:
             )
 
     def _check_choice(self, value: object) -> None:
-        if value not in self.options:
-            options = ", ".join(self.options)
+        yes_or_no = self.kind == "bool"
+        if not (isinstance(value, bool) if yes_or_no else value in self.options):
+            options = "true, false" if yes_or_no else ", ".join(self.options)
             raise BadInput(
                 f"{self.name} must be one of {options}, not {value!r}.",
                 code="parameter_choice",

@@ -17,6 +17,7 @@ from speclab.lab.runs import ParamValue, check_compatible, heads_of, model_id, p
 from speclab.methods import make_method
 from speclab.models.pair import Pair
 from speclab.stats.report import Report, check_level
+from speclab.testing import exact_bias
 
 USUAL_PROMPTS = {"toy": "abca"}
 USUAL_PROMPT = "Once upon a time"
@@ -24,6 +25,7 @@ USUAL_SAMPLING = Sampling(temperature=1.0, top_k=20)
 MOST_FORBIDDEN = 20
 """Impossible sequences that are written out per test; all of them are counted."""
 MAX_SAMPLES, MAX_LENGTH = 10_000_000, 256
+LEAST_ALPHA = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,14 @@ class ProveSpec:
 
     def __post_init__(self) -> None:
         check_level(self.alpha)
+        if self.alpha < LEAST_ALPHA:
+            raise BadInput(
+                f"The level must be at least {LEAST_ALPHA:g}, not {self.alpha:g}: the chi-square "
+                "approximation is not valid further out.",
+                "Choose 1e-3, or 1e-6 at least.",
+                code="prove_alpha",
+                values={"low": f"{LEAST_ALPHA:g}", "value": f"{self.alpha:g}"},
+            )
         for name, value, low, high in (
             ("num_samples", self.num_samples, 1, MAX_SAMPLES),
             ("length", self.length, 1, MAX_LENGTH),
@@ -159,7 +169,12 @@ def look_up(pair: Pair, spec: ProveSpec) -> Case:
 
 
 def rule_facts(rule: VerifyRule) -> dict[str, Any]:
-    """Return what must always be said of a rule: its kind, and if it is not lossless why."""
+    """Return what must always be said of a rule: its kind, and if it is not lossless why.
+
+    `bias` is on the standard pair, with the rule's own parameters.
+    """
+    defaults = {param.name: param.default for param in rule.params}
+    changed = {**defaults, **rule.values} != defaults
     return {
         "name": rule.name,
         "kind": rule.kind,
@@ -167,7 +182,7 @@ def rule_facts(rule: VerifyRule) -> dict[str, Any]:
         "title": encode_record(rule.title),
         "why_not": encode_record(rule.why_not) if rule.why_not else None,
         "shipped_by": rule.shipped_by,
-        "bias": rule.bias,
+        "bias": exact_bias(rule) if changed else rule.bias,
     }
 
 

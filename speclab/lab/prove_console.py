@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import TooManyBranches
 from speclab.lab.prove import ExactReport, ProveReport, ProveSpec, prove_exact, prove_samples
+from speclab.lab.prove_exact import MAX_LEAVES
 from speclab.models.pair import Pair
+from speclab.models.toy import ToyModel
 from speclab.stats.report import REFERENCE_BIAS
 
 EXITS = {"not_rejected": 0, "rejected": 1, "inconclusive": 3}
 SAY_EVERY_S = 2.0
+MAX_MODEL_LEAVES = 50_000
+"""Branches of a real model: each costs a round, so more of them would take many minutes."""
 
 
 def prove_on_console(
@@ -27,27 +34,90 @@ def prove_on_console(
     Status 0: not rejected, and the control is (exactly: within the tolerance); 1: rejected; 3: the
     control was not rejected either, so nothing was shown.
 
+    Ctrl-C while sequences are drawn stops drawing, and what was drawn is judged; a second one ends
+    at once.
+
     Args:
         say: takes a short sentence now and then.
 
     Raises:
         SpeclabError: for anything a person can put right.
+        KeyboardInterrupt: at a second Ctrl-C, or at the first if there is nothing to judge.
     """
+    speak = _now_and_then(say)
     if exact:
-        report = prove_exact(pair, spec, tree=False)
+        report = _exact(pair, spec, speak)
         return int(not report.within), report.to_data(), exact_lines(report)
-    last, told = None, time.monotonic()
-    for last in prove_samples(pair, spec):
-        if time.monotonic() - told >= SAY_EVERY_S and last.report is None:
-            told = time.monotonic()
-            say(
-                f"{last.num_samples:,} of {last.num_planned:,} sequences, "
-                f"p = {last.p_value:.3g} (valid at any time)"
-            )
+    last = None
+    with _first_interrupt(say) as stopped:
+        for last in prove_samples(pair, spec, cancelled=stopped):
+            if last.report is None:
+                speak(
+                    f"{last.num_samples:,} of {last.num_planned:,} sequences, "
+                    f"p = {last.p_value:.3g} (valid at any time)"
+                )
     if last is None or last.report is None:
-        raise BadInput("Nothing was drawn.", "Ask for more samples.", code="nothing_drawn")
+        raise KeyboardInterrupt
     verdict = last.report
     return EXITS[verdict.verdict], verdict.to_data(), sample_lines(verdict)
+
+
+def _now_and_then(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a `say` that speaks at most every `SAY_EVERY_S` seconds, and not at once."""
+    told = time.monotonic()
+
+    def speak(text: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= SAY_EVERY_S:
+            told = time.monotonic()
+            say(text)
+
+    return speak
+
+
+def _exact(pair: Pair, spec: ProveSpec, speak: Callable[[str], None]) -> ExactReport:
+    toy = isinstance(pair.target, ToyModel)
+    limit = MAX_LEAVES if toy else MAX_MODEL_LEAVES
+    try:
+        return prove_exact(
+            pair,
+            spec,
+            max_leaves=limit,
+            tree=False,
+            progress=lambda leaves: speak(f"{leaves:,} branches, of at most {limit:,}"),
+        )
+    except TooManyBranches as error:
+        smaller = "--length, --top-k or what the method drafts (-p num_speculative_tokens=2)"
+        raise TooManyBranches(
+            error.what,
+            f"Make {smaller} smaller" + ("." if toy else ", or use --pair toy."),
+            code=error.code,
+            values=error.values,
+        ) from error
+
+
+@contextmanager
+def _first_interrupt(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C set a flag, and give the question whether it is set.
+
+    The second one raises KeyboardInterrupt. Outside the main thread nothing is changed.
+    """
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        flag.set()
+        say("Stopping: what was drawn is judged. Ctrl-C again ends at once.")
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield flag.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def rule_lines(rule: Mapping[str, Any]) -> list[str]:
@@ -107,13 +177,14 @@ def verdict_sentence(report: ProveReport) -> str:
         )
     if report.verdict == "not_rejected":
         return f"{what}: not rejected (p = {smallest:.3g}; {how}).{seen}"
-    return f"{what}: inconclusive, as the control was not rejected either ({how}).{seen}"
+    why = "there is no control" if report.control is None else "the control was not rejected either"
+    return f"{what}: inconclusive, as {why} ({how}).{seen}"
 
 
 def control_line(report: ProveReport) -> str:
     """Return what became of the control."""
     if report.control is None or report.report.control is None:
-        return "control: none, as this method can serve no wrong rule."
+        return "control: none: no wrong rule errs on what this method drafts here."
     judged = report.report
     adjusted = [test.control_adjusted for test in judged.family]
     seen = [value for value in adjusted if value is not None]

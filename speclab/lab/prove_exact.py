@@ -23,7 +23,12 @@ Text = tuple[int, ...]
 
 
 def prove_exact(
-    pair: Pair, spec: ProveSpec, *, max_leaves: int = MAX_LEAVES, tree: bool = True
+    pair: Pair,
+    spec: ProveSpec,
+    *,
+    max_leaves: int = MAX_LEAVES,
+    tree: bool = True,
+    progress: Callable[[int], None] = lambda leaves: None,
 ) -> ExactReport:
     """Run the unmodified loop down every branch of every coin and compare with the target's law.
 
@@ -33,6 +38,7 @@ def prove_exact(
     Args:
         pair: loaded models. spec: the case; `num_samples`, `alpha`, `seed`, `control` are not used.
         max_leaves: refuse beyond this many branches. tree: draw the tree of a tiny case.
+        progress: called with the number of branches so far.
 
     Raises:
         TooManyBranches: with the count reached.
@@ -45,7 +51,7 @@ def prove_exact(
     def start(rng: Randomness) -> Decoding:
         return case.begin(rng, models)
 
-    law = exact_law(start, max_leaves=max_leaves)
+    law = exact_law(start, max_leaves=max_leaves, progress=progress)
     target = target_law(pair.target, case.tokens, spec.sampling, case.limits)
     difference = largest_difference(law.probs, target)
     texts = law.probs.keys() | target.keys()

@@ -179,11 +179,12 @@ def pair_entry(name: str) -> PairEntry:
             dtype="bfloat16",
             chat=True,
         )
+    known = ", ".join((*PAIRS, TOY.name))
     raise BadInput(
         f"There is no pair {name!r}.",
-        f"Pairs: {', '.join(PAIRS)}.",
+        f"Pairs: {known}.",
         code="unknown_pair",
-        values={"name": name, "known": ", ".join(PAIRS)},
+        values={"name": name, "known": known},
     )
 
 

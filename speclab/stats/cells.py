@@ -15,6 +15,8 @@ from speclab.core.errors import BadInput
 SUM_TOLERANCE = 1e-6
 TIE_TOLERANCE = 1e-9
 """Probabilities closer than this, relatively, are a tie: tied tokens are never told apart."""
+MOST_SAMPLES = 10**15
+"""Counts up to here are exact in float64, with room for their sums."""
 
 Label = int | tuple[int, ...]
 
@@ -99,14 +101,18 @@ def check_samples(num_samples: float) -> int:
     """Return N as an integer.
 
     Raises:
-        BadInput: unless N is a whole number of at least 1.
+        BadInput: unless N is a whole number from 1 to `MOST_SAMPLES`.
     """
-    if not (num_samples >= 1 and float(num_samples).is_integer()):
+    number = isinstance(num_samples, int | float | np.number)
+    if not (number and 1 <= num_samples <= MOST_SAMPLES and int(num_samples) == num_samples):
+        shown = (
+            f"{num_samples:g}" if number and abs(num_samples) < 1e300 else f"{num_samples!r:.40}"
+        )
         raise BadInput(
-            f"There are {num_samples:g} samples; a test needs at least one.",
+            f"There are {shown} samples; a test needs a whole number from 1 to {MOST_SAMPLES:g}.",
             "Draw some samples first.",
             code="no_samples",
-            values={"samples": f"{num_samples:g}"},
+            values={"samples": shown, "limit": f"{MOST_SAMPLES:g}"},
         )
     return int(num_samples)
 
@@ -118,21 +124,37 @@ def check_counts(observed: ArrayLike, vocab_size: int) -> NDArray[np.int64]:
         BadInput: for a count outside the vocabulary, fewer counts than tokens, a count that is
             negative or not whole, or no sample at all.
     """
-    given = np.asarray(observed).ravel()
+    given = _numbers(observed, vocab_size)
     if given.size > vocab_size and np.any(given[vocab_size:] != 0):
         raise _outside(vocab_size + int(np.flatnonzero(given[vocab_size:])[0]), vocab_size)
     given = given[:vocab_size]
     whole = given.size == vocab_size and np.isfinite(given).all()
     if not whole or (given < 0).any() or (given != np.floor(given)).any():
-        raise BadInput(
-            f"Counts must be {vocab_size} whole numbers >= 0, one per token.",
-            "Count how often each token was emitted.",
-            code="counts_invalid",
-            values={"size": vocab_size},
-        )
-    counts = given.astype(np.int64)
-    check_samples(int(counts.sum()))
-    return counts
+        raise _no_counts(vocab_size)
+    check_samples(float(given.sum(dtype=np.float64)))
+    return given.astype(np.int64)
+
+
+def _numbers(observed: ArrayLike, vocab_size: int) -> NDArray[Any]:
+    """Return what was given as a flat array of numbers."""
+    try:
+        given = np.asarray(observed).ravel()
+        if given.dtype == object and all(type(value) is int for value in given):
+            return given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _no_counts(vocab_size) from error
+    if given.size and given.dtype.kind not in "biuf":
+        raise _no_counts(vocab_size)
+    return given
+
+
+def _no_counts(vocab_size: int) -> BadInput:
+    return BadInput(
+        f"Counts must be {vocab_size} whole numbers >= 0, one per token.",
+        "Count how often each token was emitted.",
+        code="counts_invalid",
+        values={"size": vocab_size},
+    )
 
 
 def _outside(token: int, vocab_size: int) -> BadInput:

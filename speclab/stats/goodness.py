@@ -66,6 +66,9 @@ def multinomial_test(
     """
     # without the forbidden tokens: they decide alone and are not part of the null law
     num_samples, probs = sum(table.observed), np.array(table.cells.probs)
+    if not num_samples:
+        only = (("outcomes", 1.0),)
+        return table.result("multinomial-exact", 0.0, p_value=1.0, p_strict=1.0, details=only)
     found = float(_statistics(np.array([table.observed]), num_samples * probs, statistic)[0])
     low, high = found * (1.0 - _SLACK) - _SLACK, found * (1.0 + _SLACK) + _SLACK
     outcomes = num_outcomes(num_samples, probs.size)

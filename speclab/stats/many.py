@@ -6,9 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from speclab.core.errors import BadInput
 from speclab.stats.cells import StatTest, check_samples
+
+
+def _checked(p_values: Sequence[float]) -> NDArray[np.float64]:
+    given = np.asarray(p_values, dtype=np.float64)
+    wrong = given[~((given >= 0.0) & (given <= 1.0))]
+    if wrong.size:
+        raise BadInput(
+            f"A p-value lies between 0 and 1, not at {wrong[0]:g}.",
+            "Check the test that it came from.",
+            code="not_p_values",
+            values={"value": f"{wrong[0]:g}"},
+        )
+    return given
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -16,9 +31,12 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
     Valid under any dependence. The smallest one is the p-value of "all is right".
 
+    Raises:
+        BadInput: for what is not a p-value.
+
     **Source:** Holm 1979.
     """
-    given = np.asarray(p_values, dtype=np.float64)
+    given = _checked(p_values)
     order = np.argsort(given, kind="stable")
     factors = np.arange(given.size, 0, -1)
     adjusted = np.empty_like(given)
@@ -65,14 +83,14 @@ def uniformity(p_values: Sequence[float], *, level: float = 0.05) -> Uniformity:
     Give `randomised` p-values for discrete tests.
 
     Raises:
-        BadInput: without p-values.
+        BadInput: without p-values, or for what is none.
 
     **Source:** Kolmogorov 1933; band: the k-th of n uniforms is Beta(k, n + 1 - k).
     """
     n = check_samples(len(p_values))
-    found = stats.kstest(p_values, "uniform")
+    given = np.sort(_checked(p_values))
+    found = stats.kstest(given, "uniform")
     rank = np.arange(1, n + 1)
-    given = np.sort(np.asarray(p_values, dtype=np.float64))
     return Uniformity(
         statistic=float(found.statistic),
         p_value=float(found.pvalue),

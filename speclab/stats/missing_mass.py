@@ -78,11 +78,10 @@ def missing_mass_moments(expected_probs: ArrayLike, num_samples: int) -> tuple[f
     total = math.fsum(law * weight * (1.0 - unseen))
     light = n * odds**2 <= 1.0
     r, w = odds[light], weight[light]
-    binomial = 1.0
     for k in range(1, min(n, 30) + 1):
-        binomial *= -(n - k + 1) / k
-        w = w * r
-        total += binomial * (float(w.sum()) ** 2 - float((w**2).sum()))
+        # w holds the root of the binomial too: r sqrt(n) <= 1 stays in range at any N
+        w = w * (r * math.sqrt((n - k + 1) / k))
+        total += (-1) ** k * (float(w.sum()) ** 2 - float((w**2).sum()))
     for i in np.flatnonzero(~light):
         product = np.minimum(odds[i] * odds, 1.0)
         with np.errstate(divide="ignore"):

@@ -15,6 +15,9 @@ from scipy import optimize, stats
 from speclab.core.errors import BadInput
 from speclab.stats.cells import check_samples
 
+LEAST = 1e-12
+"""Levels and powers closer than this to 0 or 1 are out of the noncentral law's numerical reach."""
+
 
 def noncentrality(num_samples: int, bias: float) -> float:
     """Return 4 N bias^2, the smallest noncentrality of any bias of this total variation.
@@ -34,13 +37,20 @@ def chi_square_power(num_cells: int, num_samples: int, bias: float, level: float
     **Source:** noncentral chi-square: Patnaik 1949.
     """
     df = _degrees(num_cells)
+    _inside("level", level)
     critical = stats.chi2.isf(level, df)
     return float(stats.ncx2.sf(critical, df, max(noncentrality(num_samples, bias), 1e-12)))
 
 
 def needed_noncentrality(num_cells: int, *, level: float, power: float) -> float:
-    """Return the noncentrality that chi-square on these cells sees with `power`."""
+    """Return the noncentrality that chi-square on these cells sees with `power`.
+
+    Raises:
+        BadInput: for fewer than two cells, or a level or power outside (0, 1).
+    """
     df = _degrees(num_cells)
+    _inside("level", level)
+    _inside("power", power)
     critical = stats.chi2.isf(level, df)
     if power <= level:
         return 0.0
@@ -91,6 +101,15 @@ def most_cells(
         else:
             high = middle
     return low if low > 1 else None
+
+
+def _inside(name: str, value: float) -> None:
+    if not LEAST <= value <= 1.0 - LEAST:
+        raise BadInput(
+            f"The {name} lies between {LEAST:g} and 1 - {LEAST:g}, not at {value:g}.",
+            code="power_range",
+            values={"name": name, "low": f"{LEAST:g}", "value": f"{value:g}"},
+        )
 
 
 def _degrees(num_cells: int) -> int:

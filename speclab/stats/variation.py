@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
 from speclab.core.errors import BadInput
-from speclab.stats.cells import check_counts, check_law
+from speclab.stats.cells import check_counts, check_law, check_samples
+
+LEAST_LEVEL = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,12 @@ def noise_floor(expected_probs: ArrayLike, num_samples: int) -> float:
 
     E|X - Np| of a binomial is 2 v (1 - p) P(X = v) with v = floor(Np) + 1.
 
+    Raises:
+        BadInput: for what is not a law, or N = 0.
+
     **Source:** De Moivre 1730.
     """
-    law = check_law(expected_probs)
+    law, num_samples = check_law(expected_probs), check_samples(num_samples)
     inner = law[(law > 0.0) & (law < 1.0)]
     mode = np.floor(num_samples * inner) + 1.0
     deviation = 2.0 * mode * (1.0 - inner) * stats.binom.pmf(mode, num_samples, inner)
@@ -73,13 +78,15 @@ def total_variation(
         resamples: bootstrap draws. level: of the interval. seed: of the draws.
 
     Raises:
-        BadInput: as `check_law` and `check_counts`, or for a level outside (0, 1).
+        BadInput: as `check_law` and `check_counts`, or for a level outside [1e-6, 1 - 1e-6].
     """
-    if not 0.0 < level < 1.0:
+    if not LEAST_LEVEL <= level <= 1.0 - LEAST_LEVEL:
         raise BadInput(
-            f"The level of an interval lies between 0 and 1, not at {level:g}.",
+            f"The level of an interval lies between {LEAST_LEVEL:g} and {1 - LEAST_LEVEL}, not at "
+            f"{level:g}.",
+            "Choose 0.95.",
             code="level_range",
-            values={"level": f"{level:g}"},
+            values={"level": f"{level:g}", "low": f"{LEAST_LEVEL:g}", "high": 1 - LEAST_LEVEL},
         )
     law = check_law(expected_probs)
     counts = check_counts(observed, law.size)

@@ -56,7 +56,11 @@ def _run_rounds(
 
 
 def exact_law(
-    start: Callable[[Randomness], Decoding], *, max_leaves: int = 200_000, merge: bool = True
+    start: Callable[[Randomness], Decoding],
+    *,
+    max_leaves: int = 200_000,
+    merge: bool = True,
+    progress: Callable[[int], None] = lambda leaves: None,
 ) -> ExactLaw:
     """Return the law of the emitted sequence of `start(rng)`, over every outcome of every coin.
 
@@ -67,6 +71,7 @@ def exact_law(
         start: builds a fresh run that is random only through `rng`.
         max_leaves: refuse beyond this many branches.
         merge: False keeps every branch apart to the end: slow, and equal.
+        progress: called with the number of branches so far, before each.
 
     Raises:
         TooManyBranches: with the count reached; nothing is ever shortened silently.
@@ -89,6 +94,7 @@ def exact_law(
                         code="too_many_branches",
                         values={"count": leaves, "limit": max_leaves, "rounds": rounds},
                     )
+                progress(leaves)
                 rng = Exhaustive(path=path)
                 decoding = start(rng)
                 last, key = _run_rounds(decoding, rng, rounds)

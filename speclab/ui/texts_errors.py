@@ -209,6 +209,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "文件的 schema_version 是 {found}；本实验室只能读取 {known}。",
         "请用当前版本重新导出。",
     ),
+    "trace_not_finite": (
+        "{where} 处是 {value}，它不是有限的数。",
+        "请重新导出：本实验室只写出有限的数。",
+    ),
     "trace_too_deep": ("这个文件嵌套得太深，不可能是记录。", ""),
     # statistics
     "law_one_token": ("{name} 只有 {size} 个词元；检验至少需要两个。", "请增加词元。"),
@@ -226,7 +230,7 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "p 与 q 是同一个分布：没有目标更偏爱的词元。",
         "请换一个草稿分布，或改用卡方检验。",
     ),
-    "no_samples": ("样本数是 {samples}；检验至少需要一个样本。", "请先抽样。"),
+    "no_samples": ("样本数是 {samples}；检验需要 1 到 {limit} 之间的整数个样本。", "请先抽样。"),
     "counts_invalid": (
         "计数必须是 {size} 个非负整数，每个词元一个。",
         "请数出每个词元出现的次数。",
@@ -248,7 +252,9 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "检验功效至少需要两个格子，而不是 {cells} 个。",
         "请增加样本，或允许更小的格子。",
     ),
-    "level_range": ("区间的置信水平在 0 与 1 之间，而不是 {level}。", ""),
+    "level_range": ("区间的置信水平应在 {low} 与 {high} 之间，而不是 {level}。", ""),
+    "power_range": ("{name} 应在 {low} 与 1 - {low} 之间，而不是 {value}。", ""),
+    "not_p_values": ("p 值应在 0 与 1 之间，而不是 {value}。", "请检查得到它的检验。"),
     "test_level": ("检验的显著性水平在 0 与 1 之间，而不是 {level}。", ""),
     "control_differs": (
         "对照是 {control_samples} 个样本上的 {control}，而检验是 {samples} 个样本上的 {test}。",
@@ -261,13 +267,16 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "{texts} 段文本的分布放不进 {limit} MiB 内存。",
         "请设置 top-k，或减少序列的数量与长度。",
     ),
+    "prove_alpha": (
+        "显著性水平至少为 {low}，而不是 {value}：再小，卡方近似就不成立。",
+        "请选择 1e-3，或不小于 1e-6 的值。",
+    ),
     "prove_range": ("{name} 应为 {low} 到 {high} 之间的整数，而不是 {value}。", ""),
     "prove_room": (
         "提示已有 {tokens} 个词元，要生成的 {length} 个中只放得下 {room} 个。",
         "请缩短提示。",
     ),
     "control_right": ("对照规则 {name} 是正确的规则，说明不了什么。", "请选择有损或错误的规则。"),
-    "nothing_drawn": ("没有抽取任何序列。", "请增加样本数。"),
     "toy_letter": ("玩具模型只认识字母 {letters}，不认识 {letter}。", "请输入 abca 之类的提示。"),
 }
 """code -> (what happened, what to try)."""

@@ -300,3 +300,31 @@ def test_values_that_would_break_a_page_are_refused(change, place) -> None:
     with pytest.raises(TraceFormatError, match=place) as caught:
         Trace.from_json(json.dumps(data))
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("place", ["u", "x"])
+def test_numbers_that_are_not_finite_are_refused(place: str, number: str) -> None:
+    flip = CoinFlip(
+        node=0, token=2, target_prob=0.5, draft_prob=0.5, accept_prob=1.0, u=0.123, accepted=True
+    )
+    whole = Trace(
+        spec=RunSpec(
+            method="m", rule="token", pair="p", target=ModelId(name="t"), params={"x": 0.123}
+        ),
+        prompt_tokens=(1,),
+        rounds=(
+            Round(
+                index=0,
+                context_length=1,
+                tree=TokenTree.chain([2]),
+                verdict=Verdict(accepted=(0,), next_token=2, outcome="bonus", flips=(flip,)),
+                emitted=(2, 2),
+            ),
+        ),
+    ).to_json()
+    assert Trace.from_json(whole).rounds[0].verdict.flips[0].u == 0.123
+    broken = whole.replace(f'"{place}":0.123', f'"{place}":{number}')
+    with pytest.raises(TraceFormatError, match=rf"\.{place} is") as error:
+        Trace.from_json(broken)
+    assert error.value.code == "trace_not_finite"

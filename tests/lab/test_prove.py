@@ -10,11 +10,14 @@ import pytest
 
 from speclab.core.errors import BadInput, TooManyBranches, UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.rules import LOSSLESS, RULES
+from speclab.core.rules import LOSSLESS, RULES, rule_named
 from speclab.engine.chain_sampler import PLACE_BY_PLACE
 from speclab.engine.loop import Limits
 from speclab.engine.prefix_rows import PrefixRows
+from speclab.lab import prove_console
 from speclab.lab.prove import ProveReport, ProveSpec, prove_exact, prove_samples
+from speclab.lab.prove_case import rule_facts
+from speclab.lab.prove_console import prove_on_console
 from speclab.lab.sequence_law import sequence_law
 from speclab.models.catalogue import load_pair
 from speclab.testing import target_law
@@ -79,6 +82,42 @@ def test_the_tree_of_outcomes_of_a_tiny_case() -> None:
     assert all((node["emitted"] is None) == (node["id"] in inner) for node in tree)
     assert prove_exact(TOY, spec(length=4)).tree is None
     json.dumps(report.to_data())
+
+
+def test_branches_are_counted_aloud() -> None:
+    told: list[int] = []
+    report = prove_exact(TOY, spec(), progress=told.append)
+    assert told == list(range(1, report.num_leaves + 1))
+
+
+def test_the_console_counts_branches_and_says_what_to_make_smaller(monkeypatch) -> None:
+    monkeypatch.setattr(prove_console, "SAY_EVERY_S", 0.0)
+    monkeypatch.setattr(prove_console, "MAX_LEAVES", 40)
+    said: list[str] = []
+    with pytest.raises(TooManyBranches) as error:
+        prove_on_console(TOY, spec(length=4), exact=True, say=said.append)
+    assert said[:2] == ["1 branches, of at most 40", "2 branches, of at most 40"]
+    assert "41" in error.value.what and "--length, --top-k" in error.value.hint
+
+
+def test_a_bias_is_that_of_the_parameters_in_use() -> None:
+    for name, values, bias in (
+        ("lenience", {}, 0.35),
+        ("lenience", {"lenience": 0.5}, 0.35),
+        ("lenience", {"lenience": 1.0}, 0.0),
+        ("threshold", {"threshold": 1.0}, 0.105),
+        ("token", {}, 0.0),
+    ):
+        assert rule_facts(rule_named(name, values))["bias"] == pytest.approx(bias, abs=1e-12)
+    data = prove_exact(TOY, spec(rule="lenience", rule_params={"lenience": 1.0})).to_data()
+    assert data["rule"]["bias"] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-7, 0.0, 1.0, float("nan")])
+def test_a_level_where_the_chi_square_is_not_valid_is_refused(alpha) -> None:
+    with pytest.raises(BadInput):
+        spec(alpha=alpha)
+    assert spec(alpha=1e-6).alpha == 1e-6
 
 
 def test_a_case_above_the_budget_is_refused_with_its_count() -> None:

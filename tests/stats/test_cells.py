@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclab.core.errors import BadInput
-from speclab.stats.cells import check_law, count_tokens, pool, tabulate
+from speclab.stats.cells import check_counts, check_law, count_tokens, pool, tabulate
 from speclab.stats.directed import directed_test
 from speclab.stats.goodness import chi_square, g_test, multinomial_test
 from speclab.stats.missing_mass import missing_mass_test
@@ -153,3 +153,23 @@ def test_renumbering_tokens_changes_no_verdict(case) -> None:
         total_variation(c, p, resamples=99) for c, p in ((counts, law), (new_counts, new_law))
     )
     assert asdict(left) == pytest.approx(asdict(right), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counts", "code"),
+    [
+        ([1e300, 1], "no_samples"),
+        ([10**30, 1], "no_samples"),
+        ([2**62, 2**62], "no_samples"),
+        ([10**400, 1], "counts_invalid"),
+        (["1", "2"], "counts_invalid"),
+        ([None, 1], "counts_invalid"),
+        ([1, [2]], "counts_invalid"),
+        ([1 + 2j, 1], "counts_invalid"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_counts_out_of_reach_are_refused(counts, code) -> None:
+    with pytest.raises(BadInput) as error:
+        check_counts(counts, 2)
+    assert error.value.code == code

@@ -109,3 +109,10 @@ def test_the_check_of_calibration_notices_pooling_by_what_was_seen(calibrated) -
         results.append(chi_square(cells.count(counts)))
     with pytest.raises(AssertionError):
         calibrated(results)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("statistic", ["pearson", "g"])
+def test_a_law_of_one_token_that_was_never_emitted_is_rejected_without_a_warning(statistic) -> None:
+    found = multinomial_test(tabulate([0, 4], [1.0, 0.0]), statistic=statistic)
+    assert (found.p_value, found.p_strict, found.forbidden) == (0.0, 0.0, ((1, 4),))

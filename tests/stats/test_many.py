@@ -34,3 +34,11 @@ def test_uniform_p_values_lie_on_the_line_and_skewed_ones_do_not() -> None:
     assert wrong.p_value < 1e-6 and wrong.alarm_rate > 0.15
     with pytest.raises(BadInput):
         uniformity([])
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), -0.1, 1.1])
+def test_what_is_no_p_value_is_refused(wrong) -> None:
+    for call in (holm, uniformity):
+        with pytest.raises(BadInput) as error:
+            call([0.5, wrong])
+        assert error.value.code == "not_p_values"

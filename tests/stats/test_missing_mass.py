@@ -165,3 +165,14 @@ def test_another_number_of_samples_is_refused() -> None:
     with pytest.raises(BadInput) as error:
         MissingMass([0.5, 0.5], 10).test([5, 6])
     assert error.value.code == "counts_total"
+
+
+@pytest.mark.filterwarnings("error")
+def test_moments_stay_finite_at_any_number_of_samples() -> None:
+    for n in (10**9, 10**12, 10**15):
+        law = np.array([1.0, *np.full(300, 1.0 / n)])
+        mean, spread = missing_mass_moments(law / law.sum(), n)
+        # 300 tokens, each unseen with probability 1 / e: nearly independent at this N
+        assert mean * n == pytest.approx(300 / np.e, rel=1e-4)
+        assert spread * n == pytest.approx(np.sqrt(300 * (1 - 1 / np.e) / np.e), rel=1e-4)
+        assert missing_mass_moments([0.5, 0.3, 0.2], n) == (0.0, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,17 @@ def test_edges() -> None:
         with pytest.raises(BadInput) as error:
             call()
         assert error.value.code == code
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, math.nan])
+def test_a_level_or_power_of_nothing_or_everything_is_refused_at_once(level) -> None:
+    for call in (
+        lambda: detectable_bias(8, N, level=level),
+        lambda: detectable_bias(8, N, power=level),
+        lambda: samples_needed(8, BIAS, level=level),
+        lambda: chi_square_power(8, N, BIAS, level),
+        lambda: most_cells(N, BIAS, level=level),
+    ):
+        with pytest.raises(BadInput) as error:
+            call()
+        assert error.value.code == "power_range"

@@ -57,3 +57,19 @@ def test_extremes() -> None:
     with pytest.raises(BadInput) as error:
         total_variation([5, 5], [0.5, 0.5], level=1.0)
     assert error.value.code == "level_range"
+
+
+@pytest.mark.parametrize("level", [1e-300, 1.0 - 1e-12, float("nan")])
+def test_a_level_out_of_reach_of_the_bootstrap_is_refused(level) -> None:
+    with pytest.raises(BadInput) as error:
+        total_variation([5, 5], [0.5, 0.5], level=level)
+    assert error.value.code == "level_range"
+    found = total_variation([9, 1], [0.5, 0.5], level=1e-6)
+    assert found.low <= found.high
+
+
+@pytest.mark.parametrize("samples", [0, -1, 1.5, float("nan")])
+def test_a_noise_floor_needs_samples(samples) -> None:
+    with pytest.raises(BadInput) as error:
+        noise_floor([0.5, 0.5], samples)
+    assert error.value.code == "no_samples"

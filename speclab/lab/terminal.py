@@ -1,0 +1,170 @@
+"""What the command line reads and writes, and the status it ends with when something goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from speclab.core.errors import BadInput, SpeclabError
+
+BAD_INPUT, OWN_FAULT, STOPPED, READER_GONE = 2, 70, 130, 141
+"""Exit statuses that say nothing about a law: of input, of SpecLab, of Ctrl-C, of a closed pipe."""
+DEBUG = "SPECLAB_DEBUG"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def show(text: str) -> None:
+    """Print to standard output. A reader that has gone away is no error: nobody wants the rest.
+
+    Raises:
+        BadInput: if the output cannot be written, for example because a disk is full.
+    """
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _give_up(sys.stdout)
+    except OSError as error:
+        _give_up(sys.stdout)
+        raise BadInput(
+            f"Cannot write to standard output: {error.strerror}.", "Write to another place."
+        ) from error
+
+
+def say(text: str) -> None:
+    """Print to standard error, if it takes anything."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Lead a stream nowhere, so that its buffer does not fail again at exit."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+def write_json(data: Any, place: str) -> None:
+    """Write `data` (JSON types, or a JSON string) to a file or to standard output.
+
+    Raises:
+        BadInput: if it cannot be written.
+    """
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, indent=2)
+    if place == "-":
+        show(text)
+        return
+    try:
+        Path(place).write_text(text + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise _no_file("write", place, error) from error
+
+
+def check_place(place: str | None) -> None:
+    """Refuse a JSON file that cannot be written, before any work is done.
+
+    Raises:
+        BadInput: naming the file.
+    """
+    if place in (None, "-"):
+        return
+    try:
+        path = Path(place).resolve()
+        there = path.exists()
+        fine = os.access(path if there else path.parent, os.W_OK) and not path.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _no_file("write", place, error) from error
+    if not fine:
+        raise BadInput(f"Cannot write {place}.", "Choose a file in a folder that you may write to.")
+
+
+def read_prompt(place: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        BadInput: if it cannot be read or is not UTF-8.
+    """
+    try:
+        return place.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise _no_file("read", str(place), error) from error
+
+
+def _no_file(verb: str, place: str, error: Exception) -> BadInput:
+    if isinstance(error, UnicodeDecodeError):
+        reason = "it is not UTF-8 text"
+    else:
+        reason = getattr(error, "strerror", None) or str(error)
+    name = place if len(place) <= 80 else f"{place[:60]}... ({len(place)} characters)"
+    return BadInput(f"Cannot {verb} {name!r}: {reason}.", "Check the path of the file.")
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse arguments that are no text.
+
+    Raises:
+        BadInput: naming the argument.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"The argument {argument!r} is not UTF-8 text.", "Type it in UTF-8."
+            ) from error
+
+
+def whole_between(name: str, value: int, low: int, high: int) -> None:
+    """Check a number given on the command line.
+
+    Raises:
+        BadInput: naming the option, the value and the range.
+    """
+    if not low <= value <= high:
+        raise BadInput(f"{name} must be a whole number between {low} and {high:,}, not {value}.")
+
+
+def run_guarded(command: Callable[[], None]) -> None:
+    """Run the whole command line; nothing that goes wrong looks like a verdict.
+
+    Errors for people end with status 2, a fault of this program with 70 and one line (its traceback
+    only with SPECLAB_DEBUG=1), Ctrl-C with 130, a closed pipe with 141.
+    """
+    try:
+        check_arguments(sys.argv[1:])
+        command()
+    except SpeclabError as error:
+        say(f"Error: {error.what}" + (f"\nTry: {error.hint}" if error.hint else ""))
+        status = BAD_INPUT
+    except KeyboardInterrupt:
+        say("Stopped.")
+        status = STOPPED
+    except BrokenPipeError:
+        _give_up(sys.stdout)
+        status = READER_GONE
+    except Exception as error:
+        if os.environ.get(DEBUG) == "1":
+            say(traceback.format_exc())
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _give_up(sys.stdout)
+            say(f"Error: Cannot write: {error.strerror}.\nTry: Write to another place.")
+            status = BAD_INPUT
+        else:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            say(
+                f"This is a fault of SpecLab, not of your input: {what[:300]}. Please report it "
+                f"with this line and your command; {DEBUG}=1 shows where it happened."
+            )
+            status = OWN_FAULT
+    else:
+        return
+    raise SystemExit(status) from None
