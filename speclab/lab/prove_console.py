@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from speclab.core.errors import TooManyBranches
@@ -111,7 +111,8 @@ def _first_interrupt(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]
     def note(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         flag.set()
-        say("Stopping: what was drawn is judged. Ctrl-C again ends at once.")
+        with suppress(RuntimeError):  # it may have come in the middle of another print
+            say("Stopping: what was drawn is judged. Ctrl-C again ends at once.")
 
     signal.signal(signal.SIGINT, note)
     try:

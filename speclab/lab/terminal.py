@@ -84,7 +84,9 @@ def check_place(place: str | None) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         raise _no_file("write", place, error) from error
     if not fine:
-        raise BadInput(f"Cannot write {place}.", "Choose a file in a folder that you may write to.")
+        raise BadInput(
+            f"Cannot write {place!r}.", "Choose a file in a folder that you may write to."
+        )
 
 
 def read_prompt(place: Path) -> str:
