@@ -51,7 +51,7 @@ class Controls:
     folds: dict[str, gr.Accordion] = field(default_factory=dict)
     prompt: gr.Textbox = field(init=False)
     sampling: dict[str, Any] = field(default_factory=dict)
-    rule: gr.Radio = field(init=False)
+    rule: gr.Dropdown = field(init=False)
     rule_about: gr.HTML = field(init=False)
     pair: gr.Dropdown = field(init=False)
     facts: gr.HTML = field(init=False)
@@ -140,12 +140,12 @@ class Controls:
             self._slider("repetition_penalty", start, 0.05)
             self._slider("presence_penalty", start, 0.1)
             self._slider("frequency_penalty", start, 0.1)
-            self.rule = gr.Radio(
+            self.rule = gr.Dropdown(
                 self.rule_choices(start.method),
                 value=start.rule,
                 label=words["rule"],
                 elem_id="rule",
-                elem_classes="sl-list",
+                filterable=False,
             )
             self.rule_about = gr.HTML(
                 self.rule_html(start.method, start.rule), elem_id="rule-about"
@@ -272,7 +272,7 @@ class Controls:
         choices = []
         for name in rules_for(self.lab, method):
             title = getattr(self.lab.rules[name].title, self.lang)
-            if not is_lossless(self.lab, method, name):
+            if self.lab.rules[name].kind == "lossy":
                 title = f"{title} · {self.words['lossy']}"
             choices.append((title, name))
         return choices

@@ -347,7 +347,8 @@ def test_the_rule_says_what_it_does(fake: str, visit) -> None:
     page.locator("#more-sampling button").first.click()
     expect(page.locator("#rule-about")).to_contain_text("min(1, p/q)")
     expect(page.locator("#rule-about")).to_contain_text("Lossless")
-    page.locator("#rule label", has_text="Draw and compare").first.click()
+    page.locator("#rule input").click()
+    page.get_by_role("option", name="Draw and compare").click()
     expect(page.locator("#rule-about")).to_contain_text("Draw the target's own token")
 
 
