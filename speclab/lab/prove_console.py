@@ -133,6 +133,11 @@ def rule_lines(rule: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def chance(p_value: float) -> str:
+    """Return a p-value as it is printed."""
+    return "p < 1e-300" if p_value < 1e-300 else f"p = {p_value:.3g}"
+
+
 def _subject(spec: Mapping[str, Any]) -> str:
     return f"{spec['method']} with the rule {spec['rule']} on {spec['pair']}"
 
@@ -169,7 +174,7 @@ def verdict_sentence(report: ProveReport) -> str:
         how = f"{len(judged.family)} tests, Holm"
     if report.verdict == "rejected":
         by = f" by {', '.join(judged.rejected_by)}" if judged.decided_by == "fixed" else ""
-        return f"{what}: rejected{by} (p = {smallest:.3g}; {how}): the law is not the target's."
+        return f"{what}: rejected{by} ({chance(smallest)}; {how}): the law is not the target's."
     seen = ""
     if judged.detectable_bias is not None:
         seen = (
@@ -177,7 +182,7 @@ def verdict_sentence(report: ProveReport) -> str:
             f"main test is seen in {judged.power:.0%} of such runs; one inside a cell is not."
         )
     if report.verdict == "not_rejected":
-        return f"{what}: not rejected (p = {smallest:.3g}; {how}).{seen}"
+        return f"{what}: not rejected ({chance(smallest)}; {how}).{seen}"
     why = "there is no control" if report.control is None else "the control was not rejected either"
     return f"{what}: inconclusive, as {why} ({how}).{seen}"
 
@@ -196,11 +201,11 @@ def control_line(report: ProveReport) -> str:
     bias = report.control["exact_bias"]
     known = "" if bias is None else f", exact bias of the first token {bias:.3f}"
     weak = ""
-    if bias is not None and bias < (judged.detectable_bias or 0.0):
+    if smallest > judged.level and bias is not None and bias < (judged.detectable_bias or 0.0):
         weak = " No rule that this method can serve errs enough here to be seen."
     return (
         f"control: {report.control['name']}, same N, {report.control['path']}: {result} "
-        f"(p = {smallest:.3g}{known}).{weak}"
+        f"({chance(smallest)}{known}).{weak}"
     )
 
 
