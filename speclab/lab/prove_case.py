@@ -9,7 +9,7 @@ from typing import Any, Literal
 from speclab.core.codec import encode_record
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, VerifyRule
+from speclab.core.protocols import DraftKit, Method, VerifyRule, taps_of
 from speclab.core.randomness import Randomness
 from speclab.core.rules import rule_named
 from speclab.engine.loop import Decoding, Limits
@@ -101,9 +101,19 @@ class Case:
     tokens: tuple[int, ...]
     limits: Limits
 
+    @property
+    def heads(self) -> dict[str, Any]:
+        """Return the trained heads that the method needs, by name."""
+        return {name: self.pair.heads[name] for name in heads_of(self.method)}
+
+    @property
+    def taps(self) -> tuple[str, ...]:
+        """Return the target features that method and heads read; a memo has none."""
+        return taps_of(self.method, self.heads)
+
     def begin(self, rng: Randomness, pair: Pair, rule: VerifyRule | None = None) -> Decoding:
         """Open a run of the unmodified decode loop on the models of `pair`."""
-        session = pair.target.open(self.tokens, self.method.taps)
+        session = pair.target.open(self.tokens, self.taps)
         kit = DraftKit(
             prompt=self.tokens,
             sampling=self.spec.sampling,
@@ -111,8 +121,8 @@ class Case:
             vocab_size=pair.target.vocab_size,
             drafts=pair.drafts,
             target=session,
-            prefill_features=session.prefill_features if self.method.taps else {},
-            heads={name: pair.heads[name] for name in heads_of(self.method)},
+            prefill_features=session.prefill_features if self.taps else {},
+            heads=self.heads,
         )
         return Decoding(
             session=session,

@@ -9,10 +9,18 @@ from speclab.core.protocols import Method
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.methods.draft_tree import DraftTree
+from speclab.methods.eagle3 import Eagle3
 from speclab.methods.prompt_lookup import PromptLookup
 
 METHODS: dict[str, type[Method]] = {
-    method.card.name: method for method in (Autoregressive, DraftModel, PromptLookup, DraftTree)
+    method.card.name: method
+    for method in (
+        Autoregressive,
+        DraftModel,
+        PromptLookup,
+        DraftTree,
+        Eagle3,
+    )
 }
 
 

@@ -115,9 +115,9 @@ class Eagle1:
     **Deviation:** the shape is made from how often the head's r-th choice is right.
     """
 
-    depth: int = 5
+    depth: int = 6
     top_k: int = 4
-    total_tokens: int = 16
+    total_tokens: int = 11
 
     card: ClassVar[MethodCard] = MethodCard(
         name="eagle-1",
@@ -140,7 +140,7 @@ class Eagle1:
                 "raw_draft",
             }
         ),
-        params=tree_params(5, 4, 16),
+        params=tree_params(6, 4, 11),
         colour_token="method-6",
     )
     taps: ClassVar[tuple[str, ...]] = ()

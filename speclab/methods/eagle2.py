@@ -22,9 +22,9 @@ class Eagle2:
     **Source:** EAGLE-2 2406.16858.
     """
 
-    depth: int = 5
+    depth: int = 6
     top_k: int = 4
-    total_tokens: int = 16
+    total_tokens: int = 11
 
     card: ClassVar[MethodCard] = MethodCard(
         name="eagle-2",
@@ -37,7 +37,7 @@ class Eagle2:
         paper_url="https://arxiv.org/abs/2406.16858",
         needs=frozenset({"hidden", "tree_mask", "head:eagle1"}),
         provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
-        params=tree_params(5, 4, 16),
+        params=tree_params(6, 4, 11),
         colour_token="method-7",
     )
     taps: ClassVar[tuple[str, ...]] = ()

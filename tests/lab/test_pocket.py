@@ -44,6 +44,7 @@ EXACT_METHODS = (
     make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "iid"}),
     make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "without-replacement"}),
     make_method("draft-tree", {"depth": 2, "width": 2, "siblings": "top-k"}),
+    make_method("eagle-3", {"depth": 2, "top_k": 2, "total_tokens": 3}),
 )
 EXACT_CASES = [
     pytest.param(method, rule.name, id=f"{method!r}-{rule.name}")
