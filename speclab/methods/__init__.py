@@ -10,6 +10,7 @@ from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.methods.draft_tree import DraftTree
 from speclab.methods.eagle3 import Eagle3
+from speclab.methods.medusa import Medusa
 from speclab.methods.prompt_lookup import PromptLookup
 
 METHODS: dict[str, type[Method]] = {
@@ -19,6 +20,7 @@ METHODS: dict[str, type[Method]] = {
         DraftModel,
         PromptLookup,
         DraftTree,
+        Medusa,
         Eagle3,
     )
 }

@@ -44,6 +44,8 @@ EXACT_METHODS = (
     make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "iid"}),
     make_method("draft-tree", {"depth": 1, "width": 2, "siblings": "without-replacement"}),
     make_method("draft-tree", {"depth": 2, "width": 2, "siblings": "top-k"}),
+    make_method("medusa", {"tree_nodes": 6}),
+    make_method("medusa", {"tree_nodes": 3, "siblings": "without-replacement"}),
     make_method("eagle-3", {"depth": 2, "top_k": 2, "total_tokens": 3}),
 )
 EXACT_CASES = [
@@ -121,6 +123,22 @@ def test_greedy_speculation_is_the_targets_own_text(
                 want = generate(pocket64, text, method="autoregressive", **request)
                 assert exact.emitted == want.emitted
     assert ties <= 8
+
+
+@pytest.mark.parametrize("name", ["medusa"])
+def test_greedy_trees_of_heads_are_the_targets_own_text(
+    pocket: Pair, pocket64: Pair, name: str
+) -> None:
+    ties = accepted = 0
+    request = {"sampling": GREEDY, "max_new_tokens": 32, "record_laws": False}
+    for _, text in bench_prompts(False, 20):
+        plain = generate(pocket, text, method="autoregressive", **request)
+        fast = generate(pocket, text, method=name, **request)
+        accepted += sum(round_.num_accepted for round_ in fast.rounds)
+        if fast.emitted != plain.emitted:
+            ties += 1
+            assert_near_tie(pocket64, plain, fast)
+    assert ties <= 2 and accepted > 20 * 8
 
 
 def assert_near_tie(pair64: Pair, plain: Trace, fast: Trace) -> None:
