@@ -10,6 +10,7 @@ from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.methods.draft_tree import DraftTree
 from speclab.methods.eagle3 import Eagle3
+from speclab.methods.hydra import Hydra
 from speclab.methods.medusa import Medusa
 from speclab.methods.prompt_lookup import PromptLookup
 
@@ -21,6 +22,7 @@ METHODS: dict[str, type[Method]] = {
         PromptLookup,
         DraftTree,
         Medusa,
+        Hydra,
         Eagle3,
     )
 }

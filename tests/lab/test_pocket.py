@@ -46,6 +46,7 @@ EXACT_METHODS = (
     make_method("draft-tree", {"depth": 2, "width": 2, "siblings": "top-k"}),
     make_method("medusa", {"tree_nodes": 6}),
     make_method("medusa", {"tree_nodes": 3, "siblings": "without-replacement"}),
+    make_method("hydra", {"tree_nodes": 6}),
     make_method("eagle-3", {"depth": 2, "top_k": 2, "total_tokens": 3}),
 )
 EXACT_CASES = [
@@ -125,7 +126,7 @@ def test_greedy_speculation_is_the_targets_own_text(
     assert ties <= 8
 
 
-@pytest.mark.parametrize("name", ["medusa"])
+@pytest.mark.parametrize("name", ["medusa", "hydra"])
 def test_greedy_trees_of_heads_are_the_targets_own_text(
     pocket: Pair, pocket64: Pair, name: str
 ) -> None:
