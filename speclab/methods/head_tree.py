@@ -5,11 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from speclab.core.laws import Law, Row
 from speclab.core.protocols import (
@@ -24,6 +22,9 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import PENDING, TokenTree
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def tree_params(depth: int, top_k: int, total_tokens: int) -> tuple[Param, ...]:
@@ -226,7 +227,7 @@ class LevelFeeder:
             if seen is not None:
                 seen[number, line] = True
         self._fed += len(nodes)
-        return self._session.grow(torch.stack(list(features)), tokens, seen, self._depth)
+        return self._session.grow(list(features), tokens, seen, self._depth)
 
 
 class DynamicTreeRun(HeadTreeRun):
@@ -267,8 +268,8 @@ class DynamicTreeRun(HeadTreeRun):
         self, found: Candidates, logits: Tensor, parents: Sequence[int], size: TreeSize
     ) -> list[int]:
         """Add the children of every parent; return the `top_k` best of them, best first."""
-        wide = logits if logits.dtype == torch.float64 else logits.float()
-        values, own = wide.log_softmax(-1).topk(min(size.top_k, wide.shape[-1]), -1)
+        count = min(size.top_k, logits.shape[-1])
+        values, own = logits.double().log_softmax(-1).topk(count, -1)
         first = len(found.tokens)
         both = zip(parents, values.tolist(), own.tolist(), strict=True)
         for place, (parent, logs, ids) in enumerate(both):

@@ -123,18 +123,24 @@ class EagleSession:
 
     @torch.inference_mode()
     def grow(
-        self, features: Tensor, tokens: Sequence[int], seen: NDArray[np.bool_] | None, depth: int
+        self,
+        features: Tensor | list[Tensor],
+        tokens: Sequence[int],
+        seen: NDArray[np.bool_] | None,
+        depth: int,
     ) -> Drafted:
         """Feed drafted nodes of one level.
 
         Args:
-            features: of each node's parent [n, h].
+            features: of each node's parent [n, h], or one [h] per node.
             tokens: the nodes' target ids [n].
             seen: which nodes fed since `root`, these included, each of these attends to
                 [n, fed + n]; None: all (a chain).
             depth: 1 for children of the pending token.
         """
         net, count = self.handle.net, len(tokens)
+        if isinstance(features, list):
+            features = torch.stack(features)
         if seen is not None:
             past = np.ones((count, self.length), dtype=bool)
             seen = np.concatenate([past, seen], axis=1)
