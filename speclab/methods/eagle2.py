@@ -5,26 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, LocalText, MethodCard
-from speclab.methods.head_tree import DynamicTreeRun, TreeSize, dynamic_words, tree_params
+from speclab.methods.head_tree import DynamicTreeMethod, DynamicTreeRun, tree_params
 from speclab.methods.rank_drafting import head_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eagle2:
+class Eagle2(DynamicTreeMethod):
     """The head of EAGLE-1; its tree is made anew in every round, by the head's confidence.
-
-    Attributes:
-        depth: most levels. top_k: most children of a node, and nodes expanded per level.
-        total_tokens: nodes kept.
 
     **Source:** EAGLE-2 2406.16858.
     """
-
-    depth: int = 6
-    top_k: int = 4
-    total_tokens: int = 11
 
     card: ClassVar[MethodCard] = MethodCard(
         name="eagle-2",
@@ -40,16 +31,6 @@ class Eagle2:
         params=tree_params(6, 4, 11),
         colour_token="method-7",
     )
-    taps: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def size(self) -> TreeSize:
-        """Return the tree's size."""
-        return TreeSize(depth=self.depth, top_k=self.top_k, total_tokens=self.total_tokens)
-
-    def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Chosen siblings under any sampling; a chain where there is only one."""
-        return dynamic_words(self.size)
 
     def start(self, kit: DraftKit) -> DynamicTreeRun:
         """Feed the prompt's features to the head.

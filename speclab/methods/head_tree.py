@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from speclab.core.laws import Law, Row
+from speclab.core.laws import Law, Row, Sampling
 from speclab.core.protocols import (
     NO_PROPOSAL,
     DraftKit,
@@ -306,3 +306,28 @@ def dynamic_words(size: TreeSize) -> frozenset[str]:
     """Return what the proposals of a dynamic tree are."""
     chain = {"chain"} if size.is_chain else set()
     return frozenset({"tree", "deterministic", "top_k_siblings", "raw_draft"} | chain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicTreeMethod:
+    """Parameters of a method whose tree grows by the head's confidence.
+
+    Attributes:
+        depth: most levels. top_k: most children of a node, and nodes expanded per level.
+        total_tokens: nodes kept.
+    """
+
+    depth: int = 6
+    top_k: int = 4
+    total_tokens: int = 11
+
+    taps: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def size(self) -> TreeSize:
+        """Return the tree's size."""
+        return TreeSize(depth=self.depth, top_k=self.top_k, total_tokens=self.total_tokens)
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Chosen siblings under any sampling; a chain where there is only one."""
+        return dynamic_words(self.size)

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, LocalText, MethodCard
 from speclab.methods.rank_drafting import (
     FINAL_STATE,
     PROVIDES,
     TREE_PARAMS,
     Choices,
+    RankTreeMethod,
     RankTreeRun,
-    SiblingKind,
     TreeLimits,
     accuracies_of,
     head_of,
-    tree_words,
 )
 
 
@@ -48,23 +46,14 @@ class HydraRun(RankTreeRun):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hydra:
+class Hydra(RankTreeMethod):
     """Medusa's static tree, with heads that depend on each other.
 
     A head reads the target's state and the tokens on the path so far, so that cousins, unlike in
     Medusa, differ. The tree is filled level by level.
 
-    Attributes:
-        num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
-        siblings: "top-k" (chosen) or "without-replacement" (drawn).
-
     **Source:** Hydra 2402.05109, section 3.
     """
-
-    num_heads: int = 4
-    tree_nodes: int = 16
-    top_k: int = 4
-    siblings: SiblingKind = "top-k"
 
     card: ClassVar[MethodCard] = MethodCard(
         name="hydra",
@@ -80,20 +69,6 @@ class Hydra:
         params=TREE_PARAMS,
         colour_token="method-5",
     )
-    taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
-
-    def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Siblings as asked for; at temperature 0 they are chosen."""
-        return tree_words(self.limits(), sampling)
-
-    def limits(self) -> TreeLimits:
-        """Return the parameters as the tree's limits."""
-        return TreeLimits(
-            num_heads=self.num_heads,
-            tree_nodes=self.tree_nodes,
-            top_k=self.top_k,
-            siblings=self.siblings,
-        )
 
     def start(self, kit: DraftKit) -> HydraRun:
         """Take the last feature of the prompt.

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, LocalText, MethodCard
 from speclab.methods.rank_drafting import (
     FINAL_STATE,
     PROVIDES,
     TREE_PARAMS,
     Choices,
+    RankTreeMethod,
     RankTreeRun,
-    SiblingKind,
     TreeLimits,
     accuracies_of,
     head_of,
-    tree_words,
 )
 
 
@@ -53,23 +51,14 @@ class MedusaRun(RankTreeRun):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Medusa:
+class Medusa(RankTreeMethod):
     """Heads guess the tokens after the next one; their best choices form a static tree.
 
     By default the candidates are chosen, not drawn; either way the rules for siblings keep the
     target's law. The acceptance that Medusa ships with is the rule `typical`, which does not.
 
-    Attributes:
-        num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
-        siblings: "top-k" (chosen) or "without-replacement" (drawn).
-
     **Source:** Medusa 2401.10774, sections 2.1 and 2.3.3.
     """
-
-    num_heads: int = 4
-    tree_nodes: int = 16
-    top_k: int = 4
-    siblings: SiblingKind = "top-k"
 
     card: ClassVar[MethodCard] = MethodCard(
         name="medusa",
@@ -85,20 +74,6 @@ class Medusa:
         params=TREE_PARAMS,
         colour_token="method-5",
     )
-    taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
-
-    def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Siblings as asked for; at temperature 0 they are chosen."""
-        return tree_words(self.limits(), sampling)
-
-    def limits(self) -> TreeLimits:
-        """Return the parameters as the tree's limits."""
-        return TreeLimits(
-            num_heads=self.num_heads,
-            tree_nodes=self.tree_nodes,
-            top_k=self.top_k,
-            siblings=self.siblings,
-        )
 
     def start(self, kit: DraftKit) -> MedusaRun:
         """Take the last feature of the prompt.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -124,6 +124,36 @@ def tree_words(limits: TreeLimits, sampling: Sampling) -> frozenset[str]:
 def kind_of(limits: TreeLimits, sampling: Sampling) -> str:
     """Return how siblings come about; at temperature 0 there is nothing to draw."""
     return "top-k" if sampling.greedy else limits.siblings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTreeMethod:
+    """Parameters of a method whose static tree is filled by rank.
+
+    Attributes:
+        num_heads: most heads used. tree_nodes: most nodes. top_k: most candidates after a node.
+        siblings: "top-k" (chosen) or "without-replacement" (drawn).
+    """
+
+    num_heads: int = 4
+    tree_nodes: int = 16
+    top_k: int = 4
+    siblings: SiblingKind = "top-k"
+
+    taps: ClassVar[tuple[str, ...]] = (FINAL_STATE,)
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Siblings as asked for; at temperature 0 they are chosen."""
+        return tree_words(self.limits(), sampling)
+
+    def limits(self) -> TreeLimits:
+        """Return the parameters as the tree's limits."""
+        return TreeLimits(
+            num_heads=self.num_heads,
+            tree_nodes=self.tree_nodes,
+            top_k=self.top_k,
+            siblings=self.siblings,
+        )
 
 
 def head_of(kit: DraftKit, name: str) -> Any:
