@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,10 @@ from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.eagle_model import EagleModule, Kind, Step
+from speclab.training.frozen_target import FrozenTarget
 
 WORK_DIR = Path("runs/heads")
 RANKS = 10
-LONG_ROWS = 0.8
-"""Progress at which the texts give rows of 512 tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,66 +52,35 @@ class Recipe:
             cross-entropy with the target's law.
         draft_vocab: EAGLE-3: tokens it may draft, the most frequent ones of the text.
         learning_rate: peak.
+        law_vocab: EAGLE-1: tokens over which its laws are compared, the most frequent ones; None:
+            all of them.
         tokens_per_step: of one optimiser step.
-        pool: distinct batches, whose features are kept and read again.
-        long_from: progress from which rows are longer and new.
         seed: of weights and order.
     """
 
-    minutes: float = 14.5
+    minutes: float = 15.0
     max_steps: int | None = None
-    steps: int = 4
+    steps: int = 5
     step_decay: float = 0.8
     feature_weight: float = 0.2
     law_weight: float = 1.0
     draft_vocab: int = 1280
     learning_rate: float = 5e-3
-    tokens_per_step: int = 256
-    pool: int = 800
-    long_from: float = 0.85
+    law_vocab: int | None = None
+    tokens_per_step: int = 512
     seed: int = 0
 
 
 RECIPES: dict[tuple[str, Kind], Recipe] = {
     ("pocket", "eagle3"): Recipe(),
-    ("pocket", "eagle1"): Recipe(steps=3),
-    ("smollm2-135m", "eagle3"): Recipe(minutes=90.0, draft_vocab=8192, learning_rate=1e-3),
-    ("smollm2-135m", "eagle1"): Recipe(minutes=60.0, steps=3, learning_rate=1e-3),
+    ("pocket", "eagle1"): Recipe(steps=4),
+    ("smollm2-135m", "eagle3"): Recipe(
+        minutes=90.0, draft_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
+    ),
+    ("smollm2-135m", "eagle1"): Recipe(
+        minutes=20.0, steps=4, law_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
+    ),
 }
-
-
-class FrozenTarget:
-    """The target as a source of features and laws, which it keeps for batches that come again.
-
-    Args:
-        model: a causal LM.
-        layers: hidden states to join as features; the last one is after the final norm.
-    """
-
-    def __init__(self, model: Any, layers: tuple[int, ...]) -> None:
-        self.model, self.layers = model.eval().requires_grad_(False), layers
-        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
-
-    @torch.no_grad()
-    def __call__(self, ids: Tensor, key: int = -1) -> tuple[Tensor, Tensor]:
-        """Return features [rows, length, taps * h] and logits [rows, length, vocab].
-
-        Args:
-            ids: int64 [rows, length].
-            key: names the batch; one that is not negative is kept, in bfloat16.
-        """
-        if key in self._kept:
-            features, final = self._kept[key]
-        else:
-            states = self.model.model(
-                input_ids=ids, use_cache=False, output_hidden_states=True
-            ).hidden_states
-            features = torch.cat([states[layer] for layer in self.layers], -1)
-            final = states[-1]
-            if key >= 0:
-                self._kept[key] = features.bfloat16(), final.bfloat16()
-        dtype = self.model.dtype
-        return features.to(dtype), self.model.lm_head(final.to(dtype)).float()
 
 
 def head_config(target: Any) -> LlamaConfig:
@@ -137,7 +105,8 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
     Args:
         kind: "eagle1" or "eagle3".
         model: the target.
-        draft_ids: target ids of the tokens that EAGLE-3 drafts, ascending [draft vocab].
+        draft_ids: target ids, ascending [draft vocab]: tokens that EAGLE-3 drafts, tokens over
+            which the laws of EAGLE-1 are compared.
         seed: of what the target has no counterpart for.
     """
     config, head = head_config(model.config), model.get_output_embeddings().weight.detach()
@@ -146,7 +115,7 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
         kind,
         config,
         model.get_input_embeddings().weight,
-        target_head=head,
+        target_head=head[draft_ids],
         draft_vocab=len(draft_ids),
     )
     last, layer, hidden = model.model.layers[-1], module.decoder(), config.hidden_size
@@ -184,26 +153,25 @@ def law_loss(logits: Tensor, law: Tensor, where: Tensor) -> Tensor:
 def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.LossFunction:
     """Return the loss of a batch `ids`: steps weighted by `step_decay`, in nats per token.
 
-    EAGLE-3: cross-entropy with the target's law over the draft's tokens, where its best token is
-    among them. EAGLE-1: smooth L1 on the features as well.
+    Cross-entropy with the target's law over `draft_ids`, where its best token is among them.
+    EAGLE-1: smooth L1 on the features as well.
     """
     decay = [recipe.step_decay**step for step in range(recipe.steps)]
+    known = torch.zeros(target.model.config.vocab_size)
+    known[draft_ids] = 1.0
 
     def loss_fn(module: nn.Module, batch: Any) -> Tensor:
         ids, count = batch["ids"], int(batch["steps"])
-        features, logits = target(ids, int(batch["key"]))
-        third = module.kind == "eagle3"
-        law = (logits[..., draft_ids] if third else logits).softmax(-1)
-        known = torch.zeros(logits.shape[-1])
-        known[draft_ids] = 1.0
-        counts = known[logits.argmax(-1)] if third else torch.ones(ids.shape)
-        steps: list[Step] = module(features, ids, count)
+        seen = target(batch)
+        law, counts = target.logits(seen.final, draft_ids).softmax(-1), known[seen.best]
+        steps: list[Step] = module(seen.features, ids, count)
         places, total = ids.shape[1] - count, torch.zeros(())
         for number, step in enumerate(steps):
             after = slice(1 + number, 1 + number + places)
             one = law_loss(step.logits, law[:, after], counts[:, after])
-            if not third:
-                near = functional.smooth_l1_loss(step.outputs.float(), features[:, after].float())
+            if module.kind == "eagle1":
+                wanted = seen.features[:, after].float()
+                near = functional.smooth_l1_loss(step.outputs.float(), wanted)
                 one = recipe.law_weight * one + recipe.feature_weight * near
             total = total + decay[number] * one
         return total / sum(decay[:count])
@@ -212,23 +180,17 @@ def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.L
 
 
 def batches(text: HeadText, recipe: Recipe) -> loop.BatchSource:
-    """Return batches `ids`, `steps` and `key`: few steps first, pooled rows before longer ones."""
+    """Return the text's batches with `steps`: one at first, all of them from half the run on."""
 
     def batch_at(step: int, progress: float) -> dict[str, Tensor]:
-        pooled = progress < recipe.long_from
-        number = step % recipe.pool if pooled else recipe.pool + step
-        count = min(recipe.steps, 1 + int(recipe.steps * progress))
-        return {
-            "ids": text.batch_at(number, 0.0 if pooled else LONG_ROWS)["ids"],
-            "steps": torch.tensor(count),
-            "key": torch.tensor(number if pooled else -1),
-        }
+        count = min(recipe.steps, 1 + int(2 * recipe.steps * progress))
+        return {**text.batch_at(step, progress), "steps": torch.tensor(count)}
 
     return batch_at
 
 
 def held_out_numbers(
-    target: FrozenTarget, rows: list[Tensor], steps: int, draft_ids: Tensor | None
+    target: FrozenTarget, batches: Sequence[Mapping[str, Tensor]], steps: int, draft_ids: Tensor
 ) -> loop.Evaluation:
     """Return an evaluation: per draft step, how often head and target have the same best token.
 
@@ -238,13 +200,12 @@ def held_out_numbers(
 
     def evaluation(module: nn.Module) -> dict[str, float]:
         hits, ranks, total = np.zeros(steps), np.zeros(RANKS), 0
-        for ids in rows:
-            features, logits = target(ids)
-            best, places = logits.argmax(-1), ids.shape[1] - steps
-            for number, step in enumerate(module(features, ids, steps)):
-                wanted = best[:, 1 + number : 1 + number + places]
-                top = step.logits.topk(RANKS, -1).indices
-                top = top if draft_ids is None else draft_ids[top]
+        for batch in batches:
+            seen, ids = target(batch), batch["ids"]
+            places = ids.shape[1] - steps
+            for number, step in enumerate(module(seen.features, ids, steps)):
+                wanted = seen.best[:, 1 + number : 1 + number + places]
+                top = draft_ids[step.logits.topk(RANKS, -1).indices]
                 same = top == wanted[..., None]
                 hits[number] += float(same[..., 0].sum())
                 if number == 0:
@@ -301,6 +262,18 @@ def write_head(
     return write_manifest(folder, description)
 
 
+def frequent_tokens(counts: np.ndarray, kind: Kind, recipe: Recipe, vocab: int) -> Tensor:
+    """Return the ids over which the head learns laws, ascending [draft vocab].
+
+    Args:
+        counts: occurrences of each target id in the text; ids beyond its end do not occur.
+        kind: "eagle1" or "eagle3". recipe: parameters. vocab: of the target.
+    """
+    wanted = recipe.draft_vocab if kind == "eagle3" else recipe.law_vocab or vocab
+    padded = np.pad(counts, (0, vocab - len(counts)))
+    return torch.from_numpy(padded).topk(wanted).indices.sort().values
+
+
 def train_on(
     kind: Kind,
     handle: Any,
@@ -324,16 +297,15 @@ def train_on(
     model = handle.model
     use_chunked_attention(model)
     count = int(model.config.num_hidden_layers)
-    frozen = FrozenTarget(model, default_layers(count) if kind == "eagle3" else (count,))
-    draft_ids = torch.from_numpy(text.counts).topk(recipe.draft_vocab).indices.sort().values
+    layers = default_layers(count) if kind == "eagle3" else (count,)
+    frozen = FrozenTarget(model, layers, text.stored_layers)
+    draft_ids = frequent_tokens(text.counts, kind, recipe, model.config.vocab_size)
     module = start_module(kind, model, draft_ids, recipe.seed)
     checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
     if not resume:
         checkpoint.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
-    evaluation = held_out_numbers(
-        frozen, text.held_out, max(5, recipe.steps), draft_ids if kind == "eagle3" else None
-    )
+    evaluation = held_out_numbers(frozen, text.held_out, max(5, recipe.steps), draft_ids)
     done = loop.run_loop(
         module,
         batches(text, recipe),

@@ -1,4 +1,4 @@
-"""Text that EAGLE heads are trained on: the corpus of `pocket`, or answers SmolLM2 has written."""
+"""Text that heads are trained on: the corpus of `pocket`, or chats that SmolLM2 has answered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from speclab.core.errors import BadInput
 from speclab.models.loading import ASSETS
 from speclab.training import loop
+from speclab.training.head_states import (
+    ROW_LENGTH,
+    SHARD_ROWS,
+    StoredStates,
+    packed_rows,
+    stored_in,
+    write_states,
+)
+from speclab.training.smollm2_samples import read_samples
+
+SMOLLM2_LAYERS = (2, 15, 27, 30)
+HELD_OUT_STATES = 16
 
 HELD_OUT_ROWS = 2
-ROW_LENGTH = 256
+LONG_ROWS = 0.8
+"""Progress at which the corpus of `pocket` comes in rows of 512 tokens."""
+MOST_ROWS = 1600
+"""Rows of 512 tokens whose states are kept for one target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +38,19 @@ class HeadText:
     """What a head reads.
 
     Attributes:
-        batch_at: batches `{"ids": int64 [rows, length]}` by step.
-        held_out: rows that are not trained on, int64 [rows, length] each.
+        batch_at: batches `{"ids": int64 [rows, length]}` by step; with stored states also `states`
+            bfloat16 [rows, length, layers, h] and `best` int64 [rows, length].
+        held_out: batches that are not trained on.
         counts: occurrences of each target id in the text [vocab].
         facts: for the manifest.
+        stored_layers: the layers in `states`, or None if there are none.
     """
 
     batch_at: loop.BatchSource
-    held_out: list[Tensor]
+    held_out: list[dict[str, Tensor]]
     counts: np.ndarray
     facts: dict[str, Any]
+    stored_layers: tuple[int, ...] | None = None
 
 
 def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
@@ -48,59 +65,71 @@ def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
     data = prepare_data(work, size, tokenizer)
     source = batch_source(data, size)
     return HeadText(
-        batch_at=lambda step, progress: {"ids": source(step + 10_000 * seed, progress)["ids"]},
-        held_out=[rows[:HELD_OUT_ROWS] for rows in data.held_out.values()],
+        batch_at=lambda step, _: {"ids": source(step + 10_000 * seed, LONG_ROWS)["ids"]},
+        held_out=[{"ids": rows[:HELD_OUT_ROWS]} for rows in data.held_out.values()],
         counts=np.bincount(data.stream.numpy(), minlength=VOCABULARY),
         facts={"corpus": "pocket", **data.facts},
     )
 
 
 def smollm2_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
-    """Return answers that SmolLM2 has written, as the recipe of its draft sampled them.
+    """Return chats whose answers SmolLM2 has written, with its states over them.
+
+    The states are computed at the first time (some half an hour) and kept in `work`.
 
     Raises:
-        BadInput: if that recipe has not run yet.
+        BadInput: if there are no chats yet.
     """
-    from speclab.training.smollm2_teacher import load_labelled
+    stored, held_out = smollm2_states(work)
+    rows = max(1, tokens_per_step // ROW_LENGTH)
+    per_epoch = len(stored) // rows
 
-    folders = (Path("runs/smollm2"), Path("runs/smollm2-draft"))
-    shards = [path for folder in folders for path in sorted(folder.glob("labels*/*.safetensors"))]
-    if not shards:
+    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
+        epoch, place = divmod(step, per_epoch)
+        order = np.random.default_rng((seed, epoch)).permutation(len(stored))
+        return stored.rows(order[place * rows : (place + 1) * rows])
+
+    return HeadText(
+        batch_at=batch_at,
+        held_out=[held_out.rows([row]) for row in range(HELD_OUT_STATES)],
+        counts=stored.counts(),
+        facts={"text": "chats whose answers the target has written", "rows": len(stored)},
+        stored_layers=SMOLLM2_LAYERS,
+    )
+
+
+def smollm2_states(work: Path) -> tuple[StoredStates, StoredStates]:
+    """Return the stored states to train on and the held-out ones; make those that are missing.
+
+    Args:
+        work: holds `samples*.jsonl[.gz]`, or the folder of the draft's recipe does.
+
+    Raises:
+        BadInput: if there are no chats yet.
+    """
+    from speclab.models.catalogue import load_pair
+    from speclab.training.attention import use_chunked_attention
+    from speclab.training.smollm2_prompts import EVALUATION_PROMPTS
+
+    parts = [stored_in(work / "states" / name) for name in ("train", "held_out")]
+    if all(parts):
+        return parts[0], parts[1]
+    found = [*sorted(work.glob("samples*.jsonl*")), Path("runs/smollm2-draft/samples.jsonl")]
+    files = [path for path in found if path.is_file()]
+    if not files:
         raise BadInput(
             "There is no text written by SmolLM2 yet.",
             "Run `python -m speclab train smollm2-draft` first.",
         )
-    data = load_labelled(shards)
-    lengths = np.diff(data.starts)
-    kept = np.flatnonzero(~data.held_out & (lengths > 32))
-    rows = max(1, tokens_per_step // ROW_LENGTH)
-
-    def packed(chosen: np.ndarray, rng: np.random.Generator) -> Tensor:
-        """Return one row that begins with each chosen answer; others follow in random order."""
-        out = []
-        for first in chosen:
-            parts = [data.tokens[data.starts[first] : data.starts[first + 1]]]
-            while sum(map(len, parts)) < ROW_LENGTH:
-                more = int(rng.choice(kept))
-                parts.append(data.tokens[data.starts[more] : data.starts[more + 1]])
-            out.append(np.concatenate(parts)[:ROW_LENGTH].astype(np.int64))
-        return torch.from_numpy(np.stack(out))
-
-    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
-        rng = np.random.default_rng((seed, step))
-        return {"ids": packed(rng.choice(kept, rows), rng)}
-
-    whole = np.flatnonzero(data.held_out & (lengths >= ROW_LENGTH))[:16]
-    held_out = [
-        torch.from_numpy(data.tokens[data.starts[i] :][:ROW_LENGTH].astype(np.int64))[None]
-        for i in whole
-    ]
-    return HeadText(
-        batch_at=batch_at,
-        held_out=held_out,
-        counts=np.bincount(data.tokens),
-        facts={"text": "answers of the target", "sequences": len(kept)},
-    )
+    pair = load_pair("smollm2-135m", device="cpu", dtype="float32")
+    tokenizer, model = pair.codec.tokenizer, pair.target.model
+    use_chunked_attention(model)
+    samples = [sample for path in files for sample in read_samples(path, tokenizer)]
+    samples = [sample for sample in samples if sample.prompt not in EVALUATION_PROMPTS]
+    train, unseen = packed_rows(tokenizer, samples, MOST_ROWS, seed=0)
+    for rows, name in ((unseen[:SHARD_ROWS], "held_out"), (train, "train")):
+        write_states(model, SMOLLM2_LAYERS, rows, work / "states" / name)
+    return stored_in(work / "states" / "train"), stored_in(work / "states" / "held_out")
 
 
 TEXTS: dict[str, Callable[[Path, int, int], HeadText]] = {

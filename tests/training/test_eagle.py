@@ -17,9 +17,9 @@ from speclab.models.heads.eagle_files import load_head
 from speclab.models.heads.files import read_manifest, read_tensors
 from speclab.models.heads.shelf import LOADERS
 from speclab.training.eagle import (
-    FrozenTarget,
     Recipe,
     batches,
+    frequent_tokens,
     head_config,
     head_loss,
     start_module,
@@ -29,6 +29,8 @@ from speclab.training.eagle import (
 )
 from speclab.training.eagle_data import HeadText
 from speclab.training.eagle_model import EagleModule, Kind
+from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_states import SHARD_ROWS, stored_in, write_states
 
 KINDS: tuple[Kind, ...] = ("eagle1", "eagle3")
 OWN = 24
@@ -52,7 +54,8 @@ def random_module(kind: Kind, handle: Any, draft_ids: torch.Tensor) -> EagleModu
 def test_every_draft_step_is_what_the_loaded_head_drafts(tmp_path: Path, kind: Kind) -> None:
     """Step j from place i: true pairs up to i, then the head's own outputs, at shifted places."""
     handle = target()
-    draft_ids = torch.randperm(40, generator=torch.Generator().manual_seed(2))[:OWN].sort().values
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(2))
+    draft_ids = order[: OWN if kind == "eagle3" else 40].sort().values
     module = random_module(kind, handle, draft_ids)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -83,16 +86,37 @@ def test_features_are_those_that_drafting_will_read(kind: Kind) -> None:
     layers = (2, 3, 3) if kind == "eagle3" else (6,)
     frozen = FrozenTarget(handle.model, layers)
     ids = torch.randint(0, 40, (1, 30), generator=torch.Generator().manual_seed(3))
-    features, logits = frozen(ids, key=4)
+    seen = frozen({"ids": ids})
     taps = tuple(f"hidden[{layer}]" for layer in layers)
     session = handle.open([*ids[0].tolist(), 0], taps)
     want = np.concatenate([session.prefill_features[tap] for tap in taps], -1)
-    assert np.abs(features[0].numpy() - want).max() < 1e-4
+    assert np.abs(seen.features[0].numpy() - want).max() < 1e-4
     rows = handle.evaluate([ids[0].tolist()], [30])[0]
+    logits = frozen.logits(seen.final)
     assert np.abs(logits[0, 7].numpy() - rows[7].logits).max() < 1e-3
-    kept, again = frozen(torch.zeros_like(ids), key=4)
-    assert (kept - features).abs().max() < 0.01 * features.abs().max()
-    assert (again - logits).abs().max() < 0.02 * logits.abs().max()
+    assert torch.equal(seen.best, logits.argmax(-1))
+    some = torch.tensor([3, 17])
+    assert torch.allclose(frozen.logits(seen.final, some), logits[..., some], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stored_states_are_what_the_target_computes(tmp_path: Path, kind: Kind) -> None:
+    """Shards hold every layer any head reads; a head sees them within bfloat16's rounding."""
+    handle = target()
+    layers = (2, 3, 3) if kind == "eagle3" else (6,)
+    rows = torch.randint(0, 40, (SHARD_ROWS + 3, 20), generator=torch.Generator().manual_seed(3))
+    write_states(handle.model, (2, 3, 6), rows, tmp_path, lambda line: None)
+    write_states(handle.model, (2, 3, 6), rows.flip(0), tmp_path, lambda line: None)
+    stored = stored_in(tmp_path)
+    assert len(stored) == SHARD_ROWS
+    assert np.array_equal(stored.counts(), torch.bincount(rows[:SHARD_ROWS].flatten()).numpy())
+    batch = stored.rows([5, 0])
+    assert torch.equal(batch["ids"], rows[[5, 0]])
+    kept = FrozenTarget(handle.model, layers, (2, 3, 6))(batch)
+    made = FrozenTarget(handle.model, layers)({"ids": rows[[5, 0]]})
+    assert (kept.features - made.features).norm() < 0.05 * made.features.norm()
+    assert (kept.final - made.final).norm() < 0.05 * made.final.norm()
+    assert (kept.best == made.best).float().mean() > 0.9
 
 
 def test_the_files_are_the_public_ones_without_copies(tmp_path: Path) -> None:
@@ -134,10 +158,11 @@ def text_of(handle: Any, seed: int = 0) -> HeadText:
         return {"ids": rows[[step % 6, (step + 1) % 6]]}
 
     counts = torch.bincount(rows.flatten(), minlength=40).numpy()
-    return HeadText(batch_at=batch_at, held_out=[rows[6:]], counts=counts, facts={"text": "own"})
+    held_out = [{"ids": rows[6:]}]
+    return HeadText(batch_at=batch_at, held_out=held_out, counts=counts, facts={"text": "own"})
 
 
-SHORT = Recipe(max_steps=60, steps=2, draft_vocab=OWN, learning_rate=5e-3, pool=6)
+SHORT = Recipe(max_steps=60, steps=2, draft_vocab=OWN, learning_rate=5e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,7 +170,7 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path, kind: K
     handle = target(tie_word_embeddings=True)
     text, work, out = text_of(handle), tmp_path / "work", tmp_path / "out"
     work.mkdir()
-    draft_ids = torch.from_numpy(text.counts).topk(OWN).indices.sort().values
+    draft_ids = frequent_tokens(text.counts, kind, SHORT, 40)
     frozen = FrozenTarget(handle.model, (2, 3, 3) if kind == "eagle3" else (6,))
     loss = head_loss(frozen, SHORT, draft_ids)
     batch = batches(text, SHORT)(0, 0.99)
@@ -171,14 +196,10 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path, kind: K
     assert any(json.loads(line).get("loss") for line in (out / "training.jsonl").open())
 
 
-def test_steps_are_added_and_rows_of_the_pool_come_again() -> None:
-    handle = target()
-    source = batches(text_of(handle), replace(SHORT, steps=4, pool=3))
-    shares = (0.0, 0.3, 0.6, 0.84, 0.9)
-    made = [source(10, share) for share in shares]
-    assert [int(batch["steps"]) for batch in made] == [1, 2, 3, 4, 4]
-    assert [int(batch["key"]) for batch in made] == [1, 1, 1, 1, -1]
-    assert torch.equal(source(4, 0.2)["ids"], source(7, 0.5)["ids"])
+def test_steps_are_added_in_the_first_half() -> None:
+    source = batches(text_of(target()), replace(SHORT, steps=4))
+    made = [int(source(10, share)["steps"]) for share in (0.0, 0.13, 0.3, 0.49, 0.5, 0.9)]
+    assert made == [1, 2, 3, 4, 4, 4]
 
 
 def test_a_target_without_a_recipe_is_named() -> None:

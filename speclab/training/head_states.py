@@ -1,0 +1,146 @@
+"""The frozen target's states over text that it has written: computed once, kept on disk.
+
+A target of 100 M parameters costs more per token than the head that learns from it; every head of
+the target reads the same shards, as often as it likes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from speclab.training.smollm2_samples import Sample, chat_ids, is_held_out
+
+ROW_LENGTH = 512
+SHARD_ROWS = 32
+
+
+def packed_rows(
+    tokenizer: Any, samples: Sequence[Sample], count: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return rows of whole chats in random order, each row beginning with one.
+
+    Args:
+        tokenizer: of the target. samples: prompts and answers. count: rows at most.
+        seed: of the order.
+
+    Returns:
+        int64 [rows, ROW_LENGTH] to train on, and of held-out prompts.
+    """
+    order = np.random.default_rng(seed).permutation(len(samples))
+    rows: dict[bool, list[list[int]]] = {False: [], True: []}
+    open_row: dict[bool, list[int]] = {False: [], True: []}
+    for index in order:
+        sample = samples[int(index)]
+        side = is_held_out(sample.prompt)
+        open_row[side] += [*chat_ids(tokenizer, sample.prompt), *sample.answer]
+        if len(open_row[side]) >= ROW_LENGTH:
+            rows[side].append(open_row[side][:ROW_LENGTH])
+            open_row[side] = []
+        if len(rows[False]) >= count:
+            break
+    return torch.tensor(rows[False]), torch.tensor(rows[True])
+
+
+@torch.inference_mode()
+def write_states(
+    model: Any,
+    layers: tuple[int, ...],
+    rows: Tensor,
+    folder: Path,
+    progress: Callable[[str], None] = print,
+) -> None:
+    """Write one shard per `SHARD_ROWS` rows; a shard that is there already is kept.
+
+    A shard holds `ids` int32 [rows, length], `states` bfloat16 [rows, length, layers, h] (the
+    hidden state after each of `layers` layers, the last one after the final norm) and `best` int32
+    [rows, length], the target's most likely next token.
+
+    Args:
+        model: a causal LM. layers: whose states are kept; the last is the number of layers.
+        rows: int64 [n, length]. folder: of the shards. progress: called with a line per shard.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for begin in range(0, len(rows), SHARD_ROWS):
+        path = folder / f"states-{begin // SHARD_ROWS:04d}.safetensors"
+        if path.exists():
+            continue
+        states, best = [], []
+        for ids in rows[begin : begin + SHARD_ROWS].split(2):
+            with torch.autocast("cpu", torch.bfloat16):
+                kept = model.model(
+                    input_ids=ids, use_cache=False, output_hidden_states=True
+                ).hidden_states
+                best.append(model.lm_head(kept[-1]).argmax(-1).int())
+            states.append(torch.stack([kept[layer] for layer in layers], 2).bfloat16())
+        shard = {
+            "ids": rows[begin : begin + SHARD_ROWS].int(),
+            "states": torch.cat(states),
+            "best": torch.cat(best),
+        }
+        partial = path.with_suffix(".partial")
+        save_file(shard, partial)
+        os.replace(partial, path)
+        progress(f"states of {min(begin + SHARD_ROWS, len(rows))} of {len(rows)} rows")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStates:
+    """Shards that `write_states` has written, read row by row.
+
+    Args:
+        paths: of the shards.
+    """
+
+    paths: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.paths) * SHARD_ROWS
+
+    def rows(self, numbers: Sequence[int]) -> dict[str, Tensor]:
+        """Return `ids` int64 [n, length], `states` bfloat16 [n, length, layers, h] and `best`.
+
+        Args:
+            numbers: of the rows, 0 <= number < len(self).
+        """
+        out: dict[str, list[Tensor]] = {"ids": [], "states": [], "best": []}
+        for number in numbers:
+            shard, row = divmod(int(number), SHARD_ROWS)
+            with safe_open(self.paths[shard], "pt") as file:
+                for name, part in out.items():
+                    part.append(file.get_slice(name)[row : row + 1])
+        return {
+            name: torch.cat(part) if name == "states" else torch.cat(part).long()
+            for name, part in out.items()
+        }
+
+    def counts(self) -> np.ndarray:
+        """Return how often each token occurs, int64 [highest id + 1]."""
+        total = np.zeros(0, np.int64)
+        for path in self.paths:
+            with safe_open(path, "pt") as file:
+                one = np.bincount(file.get_tensor("ids").flatten().numpy())
+            total = np.pad(total, (0, max(0, len(one) - len(total))))
+            total[: len(one)] += one
+        return total
+
+
+def stored_in(folder: Path) -> StoredStates:
+    """Return the whole shards of a folder, which may still be growing."""
+    paths = sorted(folder.glob("states-*.safetensors"))
+    return StoredStates(tuple(path for path in paths if _rows_of(path) == SHARD_ROWS))
+
+
+def _rows_of(path: Path) -> int:
+    with safe_open(path, "pt") as file:
+        return int(file.get_slice("best").get_shape()[0])
