@@ -123,17 +123,30 @@ class Evidence:
     """One thing a method wants a learner to see.
 
     Attributes:
-        kind: one of a closed set the figures know how to draw.
+        kind: one of a closed set the figures know how to draw. `grown` says what a dynamic tree
+            looked at besides the nodes it kept.
         node: the node it concerns; -1 for the whole proposal.
         start, stop: a span of absolute positions (`copied_from`), else 0.
-        value: a number (`head`: which head; `confidence`: a probability).
+        value: a number (`head`: which head; `confidence`: a probability; `grown`: how many
+            candidates are left out here, the least probable ones).
+        values: `confidence`: per node how probable the draft takes its whole path to be [n];
+            `grown`: the same per candidate [m].
+        tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,
+            a node, or n + j for candidate j.
+        expanded: `grown`: the nodes and candidates fed to the head, in that order, so numbered.
     """
 
-    kind: Literal["copied_from", "no_match", "head", "pool_hit", "stopped_early", "confidence"]
+    kind: Literal[
+        "copied_from", "no_match", "head", "pool_hit", "stopped_early", "confidence", "grown"
+    ]
     node: int = -1
     start: int = 0
     stop: int = 0
     value: float = 0.0
+    values: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    expanded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,10 +338,7 @@ def _check_consistent(trace: Trace) -> None:
         ):
             raise TraceFormatError(f"{where}.verdict.accepted is no path of the tree: {path}.")
         for place, item in enumerate(round_.evidence):
-            if not 0 <= item.start <= item.stop <= round_.context_length:
-                raise TraceFormatError(
-                    f"{where}.evidence[{place}] spans {item.start} to {item.stop}."
-                )
+            _check_evidence(item, round_, f"{where}.evidence[{place}]")
         for place, flip in enumerate(round_.verdict.flips):
             if not 0 <= flip.node < size:
                 raise TraceFormatError(f"{where}.verdict.flips[{place}] names node {flip.node}.")
@@ -339,3 +349,24 @@ def _check_consistent(trace: Trace) -> None:
             rows = (cut.target, cut.draft, cut.raw_target, cut.raw_draft, cut.left)
             if len(cut.target) != count or any(len(row) not in (0, count) for row in rows):
                 raise TraceFormatError(f"{where}.slices[{place}] has rows of unequal length.")
+
+
+def _check_evidence(item: Evidence, round_: Round, where: str) -> None:
+    """Refuse evidence whose numbers do not fit the round.
+
+    Raises:
+        TraceFormatError: naming the place.
+    """
+    size = len(round_.tree)
+    if not 0 <= item.start <= item.stop <= round_.context_length:
+        raise TraceFormatError(f"{where} spans {item.start} to {item.stop}.")
+    wanted = len(item.tokens) if item.kind == "grown" else size
+    if len(item.values) != wanted and (item.values or item.kind == "grown"):
+        raise TraceFormatError(f"{where} has {len(item.values)} values for {wanted}.")
+    if len(item.parents) != len(item.tokens):
+        raise TraceFormatError(f"{where} has {len(item.parents)} parents.")
+    for place, parent in enumerate(item.parents):
+        if not -1 <= parent < size + place:
+            raise TraceFormatError(f"{where}.parents[{place}] is {parent}.")
+    if not all(0 <= node < size + len(item.tokens) for node in item.expanded):
+        raise TraceFormatError(f"{where}.expanded names a node that is not there.")

@@ -189,8 +189,8 @@ def tokens_mentioned(rounds: Sequence[Round]) -> set[int]:
     for round_ in rounds:
         tokens.update(round_.tree.tokens, round_.emitted, (round_.verdict.next_token,))
         tokens.update(f.drawn_token for f in round_.verdict.flips if f.drawn_token is not None)
-        for slice_ in round_.slices:
-            tokens.update(slice_.tokens)
+        for part in (*round_.slices, *round_.evidence):
+            tokens.update(part.tokens)
     return tokens
 
 

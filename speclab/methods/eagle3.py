@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from speclab.core.protocols import DraftKit, LocalText, MethodCard
-from speclab.methods.head_tree import DynamicTreeMethod, DynamicTreeRun, tree_params
+from speclab.methods.dynamic_tree import (
+    DYNAMIC_PROVIDES,
+    DynamicTreeMethod,
+    DynamicTreeRun,
+    dynamic_params,
+)
 from speclab.methods.rank_drafting import head_of
 
 
@@ -27,8 +32,8 @@ class Eagle3(DynamicTreeMethod):
         paper="EAGLE-3, Li et al. 2025",
         paper_url="https://arxiv.org/abs/2503.01840",
         needs=frozenset({"hidden", "tree_mask", "head:eagle3"}),
-        provides=frozenset({"tree", "chain", "deterministic", "top_k_siblings", "raw_draft"}),
-        params=tree_params(6, 4, 11),
+        provides=DYNAMIC_PROVIDES,
+        params=dynamic_params(6, 4, 11),
         colour_token="method-8",
     )
 
@@ -38,4 +43,4 @@ class Eagle3(DynamicTreeMethod):
         Raises:
             UnsupportedModel: if the pair has no head.
         """
-        return DynamicTreeRun(head_of(kit, "eagle3"), kit, self.size)
+        return DynamicTreeRun(head_of(kit, "eagle3"), kit, self.size, self.drawn)

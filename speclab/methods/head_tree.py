@@ -1,15 +1,15 @@
-"""Trees drafted by a head that reads the target's features: the static and the dynamic one."""
+"""What trees drafted by a head over the target's features share: size, rows, feeding, sessions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from speclab.core.laws import Law, Row, Sampling
+from speclab.core.laws import Law, Row
 from speclab.core.protocols import (
     NO_PROPOSAL,
     DraftKit,
@@ -21,7 +21,7 @@ from speclab.core.protocols import (
 )
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
-from speclab.core.trees import PENDING, TokenTree
+from speclab.core.trees import PENDING
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,43 +114,6 @@ class HeadRow:
         return self.row().raw()
 
 
-@dataclass(slots=True)
-class Candidates:
-    """Candidate nodes in the order in which they came up: parents before children.
-
-    Attributes:
-        tokens, parents: per candidate. values: log of the product of the head's probabilities
-            along its path. rows: the law it was taken from.
-    """
-
-    tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    rows: list[HeadRow] = field(default_factory=list)
-
-    def add(self, parent: int, row: HeadRow, tokens: list[int], values: list[float]) -> None:
-        """Append the children of one node, best first."""
-        count = len(tokens)
-        self.tokens += tokens
-        self.parents += [parent] * count
-        self.values += values
-        self.rows += [row] * count
-
-    def best(self, count: int) -> list[int]:
-        """Return the `count` most probable candidates in order of coming up.
-
-        A child is never more probable than its parent and comes later, so this is a tree.
-        """
-        order = np.argsort(-np.asarray(self.values), kind="stable")[:count]
-        return np.sort(order).tolist()
-
-    def least(self, count: int) -> float:
-        """Return the value below or at which a newcomer is not among the best `count`."""
-        if len(self.values) < count:
-            return -np.inf
-        return float(np.partition(np.asarray(self.values), -count)[-count])
-
-
 class HeadTreeRun(ABC):
     """One request of a method that drafts with a head over the target's features.
 
@@ -163,6 +126,7 @@ class HeadTreeRun(ABC):
     def __init__(self, head: Any, kit: DraftKit, size: TreeSize) -> None:
         self.head, self.size = head, size
         self.eos, self.sampling = kit.eos_ids, kit.sampling
+        self.prompt_length = len(kit.prompt)
         self.session: Any = head.open()
         if len(kit.prompt) > 1:
             self.session.extend(kit.prefill_features, kit.prompt[1:])
@@ -230,104 +194,12 @@ class LevelFeeder:
         return self._session.grow(list(features), tokens, seen, self._depth)
 
 
-class DynamicTreeRun(HeadTreeRun):
-    """Grows where the head is confident; nothing is drawn."""
-
-    def draft(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
-        """Expand the most probable nodes level by level, then keep the best of all.
-
-        A node that cannot have a child among the best is not expanded: it would change nothing.
-
-        **Source:** EAGLE-2 2406.16858, section 4 (expansion and reranking phases).
-        """
-        found, feeder, forwards = Candidates(), LevelFeeder(self.session), 1
-        level = self._add_level(found, root.logits, [PENDING], size)
-        features = {PENDING: root.features[0]}
-        for _ in range(1, size.depth):
-            least = found.least(size.total_tokens)
-            level = [
-                node
-                for node in level
-                if found.values[node] > least and found.tokens[node] not in self.eos
-            ]
-            if not level:
-                break
-            parents = [found.parents[node] for node in level]
-            drafted = feeder.feed(
-                level,
-                parents,
-                [found.tokens[node] for node in level],
-                [features[parent] for parent in parents],
-            )
-            forwards += 1
-            features = dict(zip(level, drafted.features, strict=True))
-            level = self._add_level(found, drafted.logits, level, size)
-        return self._reranked(found, size, forwards)
-
-    def _add_level(
-        self, found: Candidates, logits: Tensor, parents: Sequence[int], size: TreeSize
-    ) -> list[int]:
-        """Add the children of every parent; return the `top_k` best of them, best first."""
-        count = min(size.top_k, logits.shape[-1])
-        values, own = logits.double().log_softmax(-1).topk(count, -1)
-        first = len(found.tokens)
-        both = zip(parents, values.tolist(), own.tolist(), strict=True)
-        for place, (parent, logs, ids) in enumerate(both):
-            above = 0.0 if parent == PENDING else found.values[parent]
-            row = HeadRow(self.head, logits[place])
-            found.add(parent, row, self.head.target_ids(ids), [above + log for log in logs])
-        order = np.argsort(-np.asarray(found.values[first:]), kind="stable")[: size.top_k]
-        return [first + int(node) for node in order]
-
-    def _reranked(self, found: Candidates, size: TreeSize, forwards: int) -> Proposal:
-        kept = [node for node in found.best(size.total_tokens) if found.values[node] > -np.inf]
-        places = {node: place for place, node in enumerate(kept)} | {PENDING: PENDING}
-        return Proposal(
-            tree=TokenTree(
-                tuple(found.tokens[node] for node in kept),
-                tuple(places[found.parents[node]] for node in kept),
-            ),
-            draft_probs=(None,) * len(kept),
-            raw_draft=tuple(found.rows[node].raw for node in kept),
-            num_draft_forwards=forwards,
-            evidence=confidences(float(np.exp(found.values[node])) for node in kept),
-        )
-
-
 def confidences(values: Iterable[float]) -> tuple[Evidence, ...]:
-    """Return, per node, how probable the head takes its whole path to be."""
-    return tuple(
-        Evidence(kind="confidence", node=node, value=round(value, 6))
-        for node, value in enumerate(values)
-    )
+    """Return how probable the head takes the whole path of each node to be; nothing of nothing."""
+    rounded = tuple(three_digits(value) for value in values)
+    return (Evidence(kind="confidence", values=rounded),) if rounded else ()
 
 
-def dynamic_words(size: TreeSize) -> frozenset[str]:
-    """Return what the proposals of a dynamic tree are."""
-    chain = {"chain"} if size.is_chain else set()
-    return frozenset({"tree", "deterministic", "top_k_siblings", "raw_draft"} | chain)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicTreeMethod:
-    """Parameters of a method whose tree grows by the head's confidence.
-
-    Attributes:
-        depth: most levels. top_k: most children of a node, and nodes expanded per level.
-        total_tokens: nodes kept.
-    """
-
-    depth: int = 6
-    top_k: int = 4
-    total_tokens: int = 11
-
-    taps: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def size(self) -> TreeSize:
-        """Return the tree's size."""
-        return TreeSize(depth=self.depth, top_k=self.top_k, total_tokens=self.total_tokens)
-
-    def provides(self, sampling: Sampling) -> frozenset[str]:
-        """Chosen siblings under any sampling; a chain where there is only one."""
-        return dynamic_words(self.size)
+def three_digits(value: float) -> float:
+    """Return a probability as records keep it."""
+    return float(f"{value:.3g}")

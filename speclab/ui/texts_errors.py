@@ -153,6 +153,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "方法 {method} 需要训练好的头，而这一对模型没有。",
         "请换一对带有头的模型，或改用 prompt-lookup 这类方法。",
     ),
+    "drawn_needs_chain": (
+        "draft_sampling 选了抽取（drawn），这要求是一条链，但 top_k 为 {top_k}。",
+        "把 top_k 设为 1，或让 draft_sampling 保持 chosen。",
+    ),
     "medusa_layout": (
         "没有找到 Medusa 头的任何一块；文件里是 {keys}。",
         "需要 0.0.linear.weight 或 blocks.0.layers.0.weight 这样的键。",

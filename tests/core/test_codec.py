@@ -214,6 +214,19 @@ def put(data: Any, path: tuple[Any, ...], value: Any) -> None:
         (("rounds", 0, "sampled"), [True], r"trace.rounds\[0\].sampled"),
         (("rounds", 0, "slices", 0, "node"), 77, r"trace.rounds\[0\].slices\[0\]"),
         (("rounds", 0, "slices", 0, "target"), [0.5], r"trace.rounds\[0\].slices\[0\]"),
+        *(
+            (("rounds", 0, "evidence"), [{"kind": "confidence", "values": [0.5], **more}], named)
+            for more, named in (
+                ({}, r"rounds\[0\].evidence\[0\] has 1 values for 3"),
+                ({"kind": "grown"}, r"evidence\[0\] has 1 values for 0"),
+                ({"kind": "grown", "tokens": [1]}, r"evidence\[0\] has 0 parents"),
+                ({"kind": "grown", "tokens": [1], "parents": [3]}, r"parents\[0\] is 3"),
+                (
+                    {"kind": "grown", "tokens": [1], "parents": [0], "expanded": [4]},
+                    r"expanded names a node",
+                ),
+            )
+        ),
         (("rounds", 0, "slices", 0, "overlap"), 10**400, r"trace.rounds\[0\].slices\[0\].overlap"),
         (("pieces", "0"), "not base64!", r"trace.pieces.0"),
         (("pieces", "0"), 7, r"trace.pieces.0"),

@@ -48,6 +48,7 @@ EXACT_METHODS = (
     make_method("medusa", {"tree_nodes": 3, "siblings": "without-replacement"}),
     make_method("hydra", {"tree_nodes": 6}),
     make_method("eagle-3", {"depth": 2, "top_k": 2, "total_tokens": 3}),
+    make_method("eagle-3", {"depth": 2, "top_k": 1, "draft_sampling": "drawn"}),
 )
 EXACT_CASES = [
     pytest.param(method, rule.name, id=f"{method!r}-{rule.name}")

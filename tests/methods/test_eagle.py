@@ -12,11 +12,13 @@ import pytest
 import torch
 from tiny_models import tiny
 
-from speclab.core.errors import UnsupportedModel
+from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Method, Room, provided, taps_of
 from speclab.core.randomness import Randomness, Seeded
+from speclab.core.records import Evidence
 from speclab.core.rules import RULES, lossless_rules
+from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding, Limits
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_tree import left_to_draw
@@ -31,6 +33,12 @@ from speclab.testing.toy_heads import toy_eagle, toy_heads
 
 KINDS: tuple[Any, ...] = (Eagle1, Eagle2, Eagle3)
 SMALL = {"depth": 2, "top_k": 2, "total_tokens": 3}
+CHAIN = {**SMALL, "top_k": 1}
+DRAWN = {**CHAIN, "draft_sampling": "drawn"}
+SIZES = [
+    *((kind, size) for kind in KINDS for size in (SMALL, CHAIN)),
+    *((kind, DRAWN) for kind in (Eagle2, Eagle3)),
+]
 PROMPT = (0, 1, 0)
 GREEDY = Sampling(temperature=0.0)
 WARPED = Sampling(temperature=0.8, top_p=0.9, repetition_penalty=1.4)
@@ -96,18 +104,32 @@ def headed_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = Non
     return replace(kit, heads=toy_heads(kit.vocab_size))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [SMALL, {**SMALL, "top_k": 1}], ids=["tree", "chain"])
-def test_every_promise_is_kept(kind: Any, size: dict[str, int]) -> None:
+@pytest.mark.parametrize(("kind", "size"), SIZES)
+def test_every_promise_is_kept(kind: Any, size: dict[str, Any]) -> None:
     check_method(kind(**size), make_kit=headed_kit)
+
+
+@pytest.mark.parametrize("kind", [Eagle2, Eagle3])
+def test_a_drawn_chain_says_what_it_needs_and_what_it_is(kind: Any) -> None:
+    with pytest.raises(BadInput, match="needs a chain, but top_k is 4"):
+        kind(draft_sampling="drawn")
+    method = kind(**DRAWN)
+    assert "sampled" in provided(method, Sampling())
+    assert "deterministic" not in provided(method, Sampling())
+    assert "deterministic" in provided(method, GREEDY)
+    assert "sampled" not in provided(kind(**CHAIN), Sampling())
 
 
 TOY = ToyModel.random(7)
 TOY_LIMITS = {"n": 3, "eos": frozenset({2})}
 CASES = [
-    pytest.param(kind(**size), rule, sampling, id=f"{kind.__name__}-{size['top_k']}-{rule}-{name}")
-    for kind in KINDS
-    for size in (SMALL, {**SMALL, "top_k": 1})
+    pytest.param(
+        kind(**size),
+        rule,
+        sampling,
+        id=f"{kind.__name__}-{'-'.join(map(str, list(size.values())[1:]))}-{rule}-{name}",
+    )
+    for kind, size in SIZES
     for name, sampling in SAMPLINGS.items()
     for rule in lossless_rules(provided(kind(**size), sampling))
 ]
@@ -157,12 +179,15 @@ def chain_logits(head: EagleHandle, features: Any, text: list[int], path: tuple[
     return head.row(drafted.logits[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_every_node_carries_the_heads_own_law_along_its_path(kind: Any, name: str) -> None:
+@pytest.mark.parametrize(("kind", "drawn"), [*((k, False) for k in KINDS), (Eagle3, True)])
+def test_every_node_carries_the_heads_own_law_along_its_path(
+    kind: Any, drawn: bool, name: str
+) -> None:
     """Over many rounds: tree attention, positions, rollback and true features after commit."""
     target, sampling = tiny(seed=1), SAMPLINGS[name]
-    method = kind(depth=4, top_k=3, total_tokens=12)
+    shape = {"top_k": 1, "draft_sampling": "drawn"} if drawn else {"top_k": 3}
+    method = kind(depth=4, total_tokens=12, **shape)
     heads = heads_for(method, target)
     (head,) = heads.values()
     decoding = begin(target, method, heads, Seeded(4), sampling=sampling, n=24, prompt=(3, 1, 4))
@@ -185,11 +210,11 @@ def test_every_node_carries_the_heads_own_law_along_its_path(kind: Any, name: st
             parent = tree.parents[node]
             row = chain_logits(head, features, text, tree.path_tokens(parent))
             assert np.abs(raw() - row.raw()).max() < 1e-6
-            if kind is Eagle1 and not sampling.greedy:
+            if (kind is Eagle1 or drawn) and not sampling.greedy:
                 check_drawn(row, proposal, node, text[3:], sampling)
             else:
                 assert proposal.draft_probs[node] is None
-    assert branching > 3
+    assert branching > 3 or drawn
 
 
 def check_drawn(row: Any, proposal: Any, node: int, text: list[int], sampling: Sampling) -> None:
@@ -235,10 +260,25 @@ def test_the_dynamic_tree_is_the_best_of_all_that_was_expanded(kind: Any, total:
         tree = proposal.tree
         assert {tree.path_tokens(node) for node in range(len(tree))} == want
         values = {path: value for value, _, path in found}
-        for item in proposal.evidence:
-            path = tree.path_tokens(item.node)
-            assert item.kind == "confidence"
-            assert item.value == pytest.approx(np.exp(values[path]), abs=2e-6)
+        confidence, grown = proposal.evidence
+        assert confidence.kind == "confidence" and grown.kind == "grown"
+        for node, value in enumerate(confidence.values):
+            assert value == pytest.approx(np.exp(values[tree.path_tokens(node)]), rel=6e-3)
+        check_grown(tree, grown, values, total)
+
+
+def check_grown(tree: TokenTree, grown: Evidence, values: dict, total: int) -> None:
+    """What is recorded besides the nodes: real candidates, less probable, parents first."""
+    paths = [tree.path_tokens(node) for node in range(len(tree))]
+    for token, parent, value in zip(grown.tokens, grown.parents, grown.values, strict=True):
+        above = () if parent < 0 else paths[parent]
+        paths.append((*above, token))
+        assert value == pytest.approx(np.exp(values[paths[-1]]), rel=6e-3)
+        assert value <= min(np.exp(values[path]) for path in paths[: len(tree)]) * 1.006
+    assert len(set(paths)) == len(paths) and len(tree) <= total
+    fed = [paths[place] for place in grown.expanded]
+    assert sorted(fed, key=len) == fed
+    assert {path[:-1] for path in paths} <= {(), *fed}, "only what was expanded has children"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -310,7 +350,8 @@ def test_a_tree_stays_within_its_room(kind: Any, nodes: int, depth: int) -> None
     assert bool(len(tree)) == (nodes > 0 and depth > 0)
     assert proposal.num_draft_forwards <= min(depth, 3)
     assert proposal.num_draft_forwards >= tree.max_depth
-    assert [item.node for item in proposal.evidence] == list(range(len(tree)))
+    sure = [item.values for item in proposal.evidence if item.kind == "confidence"]
+    assert [len(values) for values in sure] == ([len(tree)] if tree.tokens else [])
 
 
 @pytest.mark.parametrize("kind", KINDS)
