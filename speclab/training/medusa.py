@@ -17,7 +17,7 @@ import dataclasses
 import datetime
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +36,7 @@ from speclab.models.heads.medusa import MedusaHead
 from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
 from speclab.training.eagle_data import TEXTS, HeadText
+from speclab.training.frozen_target import FrozenTarget
 from speclab.training.medusa_start import start_by_regression
 
 WORK_DIR = Path("runs/heads")
@@ -53,6 +54,7 @@ class Recipe:
         num_heads, num_layers: of the heads.
         own_outputs: each head has a map to the vocabulary of its own, which begins as the target's.
         start_tokens: of the text from which the heads' linear start is found; 0: none.
+        law_vocab: tokens over which laws are compared, the most frequent ones; None: all of them.
         minutes: of training.
         head_decay: weight of head k is this to the power of k.
         learning_rate: peak.
@@ -66,6 +68,7 @@ class Recipe:
     num_layers: int = 1
     own_outputs: bool = False
     start_tokens: int = 0
+    law_vocab: int | None = None
     minutes: float = 6.0
     head_decay: float = 0.8
     learning_rate: float = 1e-3
@@ -78,30 +81,27 @@ class Recipe:
 RECIPES: dict[tuple[str, Kind], Recipe] = {
     ("pocket", "medusa"): Recipe(own_outputs=True, minutes=4.0, start_tokens=80_000),
     ("pocket", "hydra"): Recipe(num_layers=2, minutes=4.0, start_tokens=80_000),
+    ("smollm2-135m", "medusa"): Recipe(minutes=20.0, law_vocab=8192),
 }
 
 
-class FrozenTarget:
-    """The target as a source of states and laws; never trained.
+def frozen(model: Any, stored: tuple[int, ...] | None = None) -> FrozenTarget:
+    """Return the target as a source of states after the final norm."""
+    return FrozenTarget(model, (int(model.config.num_hidden_layers),), stored)
+
+
+def new_head(
+    kind: Kind, model: Any, recipe: Recipe, tokens: Tensor | None = None
+) -> MedusaHead | HydraHead:
+    """Return untrained heads on a target: they begin as its own map on the state.
 
     Args:
-        model: a causal LM.
+        kind: "medusa" or "hydra". model: the target. recipe: parameters.
+        tokens: target ids that the heads' logits are of [outputs], or None for all.
     """
-
-    def __init__(self, model: Any) -> None:
-        self.model = model.eval().requires_grad_(False)
-
-    @torch.no_grad()
-    def __call__(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return final normed states [rows, length, hidden] and logits [rows, length, vocab]."""
-        output = self.model(input_ids=ids, use_cache=False, output_hidden_states=True)
-        return output.hidden_states[-1].float(), output.logits.float()
-
-
-def new_head(kind: Kind, model: Any, recipe: Recipe) -> MedusaHead | HydraHead:
-    """Return untrained heads on a target: they begin as its own map on the state."""
     shape = recipe.num_heads, recipe.num_layers
     lm_head = model.get_output_embeddings().weight.detach()
+    lm_head = lm_head if tokens is None else lm_head[tokens]
     if kind == "medusa":
         return MedusaHead(*shape, lm_head, own_outputs=recipe.own_outputs)
     embedding = model.get_input_embeddings().weight.detach()
@@ -132,40 +132,61 @@ def head_logits(head: nn.Module, states: Tensor, ids: Tensor) -> list[Tensor]:
     return out
 
 
-def heads_loss(target: FrozenTarget, recipe: Recipe) -> loop.LossFunction:
+def heads_loss(
+    target: FrozenTarget, recipe: Recipe, tokens: Tensor | None = None
+) -> loop.LossFunction:
     """Return the cross-entropy of the heads with the target's laws, in nats per token.
 
     The law that head k at place i is compared with is the target's own for token i + 2 + k, over
-    its `LAW_TOKENS` most likely tokens.
+    its `LAW_TOKENS` most likely tokens, where its best one is among `tokens`.
+
+    Args:
+        target: the frozen one. recipe: parameters.
+        tokens: target ids that the heads' logits are of [outputs], or None for all.
     """
     decay = [recipe.head_decay**k for k in range(recipe.num_heads)]
+    own = own_places(target.model.config.vocab_size, tokens)
 
     def loss_fn(head: nn.Module, batch: Any) -> Tensor:
-        ids = batch["ids"]
-        states, logits = target(ids)
+        ids, seen = batch["ids"], target(batch)
+        logits = target.logits(seen.final, tokens)
         best = logits.topk(min(LAW_TOKENS, logits.shape[-1]), -1)
-        law = best.values.softmax(-1)
+        law, counts = best.values.softmax(-1), (own[seen.best] >= 0).float()
         places, total = ids.shape[1] - recipe.num_heads - 1, torch.zeros(())
-        for k, guess in enumerate(head_logits(head, states, ids)):
+        for k, guess in enumerate(head_logits(head, seen.final, ids)):
             after = slice(1 + k, 1 + k + places)
             guess = guess.float()
             wanted, chance = (part[:, after].flatten(0, 1) for part in (best.indices, law))
+            where = counts[:, after].flatten()
             named = (guess.gather(1, wanted) * chance).sum(-1)
-            total = total + decay[k] * (guess.logsumexp(-1) - named).mean()
+            one = ((guess.logsumexp(-1) - named) * where).sum() / where.sum().clamp(min=1)
+            total = total + decay[k] * one
         return total / sum(decay)
 
     return loss_fn
 
 
-def held_out_numbers(target: FrozenTarget, rows: list[Tensor]) -> loop.Evaluation:
+def own_places(vocab: int, tokens: Tensor | None) -> Tensor:
+    """Return the place of each target id among `tokens`, -1 where it is missing [vocab]."""
+    if tokens is None:
+        return torch.arange(vocab)
+    places = torch.full((vocab,), -1)
+    places[tokens] = torch.arange(len(tokens))
+    return places
+
+
+def held_out_numbers(
+    target: FrozenTarget, batches: Sequence[Mapping[str, Tensor]], tokens: Tensor | None = None
+) -> loop.Evaluation:
     """Return an evaluation: `top1[k]`, how often head k and the target have the same best token."""
+    own = own_places(target.model.config.vocab_size, tokens)
 
     def evaluation(head: nn.Module) -> dict[str, float]:
         hits, total = np.zeros(head.num_heads), 0
-        for ids in rows:
-            states, logits = target(ids)
-            best, places = logits.argmax(-1), ids.shape[1] - head.num_heads - 1
-            for k, guess in enumerate(head_logits(head, states, ids)):
+        for batch in batches:
+            seen, ids = target(batch), batch["ids"]
+            best, places = own[seen.best], ids.shape[1] - head.num_heads - 1
+            for k, guess in enumerate(head_logits(head, seen.final, ids)):
                 wanted = best[:, 1 + k : 1 + k + places].reshape(-1)
                 hits[k] += float((guess.argmax(-1) == wanted).sum())
             total += ids.shape[0] * places
@@ -197,13 +218,13 @@ def measured_accuracies(
     Returns:
         `accuracies` [heads][ranks]; `accuracies_measured_on`: on how many tokens of what.
     """
-    target = FrozenTarget(handle.model)
+    target = frozen(handle.model)
     counts, total = np.zeros((head.num_heads, RANKS)), 0
     for number, prompt in enumerate(prompts):
         for temperature in (0.0, 1.0):
             text = written_text(handle, prompt, recipe.measured_tokens, temperature, number)
             ids = torch.tensor([[*prompt, *text]])
-            states, _ = target(ids)
+            states = target({"ids": ids}).final
             first, places = max(0, len(prompt) - 2), ids.shape[1] - head.num_heads - 1
             for k, guess in enumerate(head_logits(head, states, ids)):
                 wanted = ids[0, 2 + k + first : 2 + k + places]
@@ -217,15 +238,17 @@ def measured_accuracies(
     return {"accuracies": table, "accuracies_measured_on": {"positions": total, "text": text}}
 
 
-def measuring_prompts(target: str, tokenizer: Any, recipe: Recipe) -> list[list[int]]:
-    """Return held-out prompts of the target's own kind of text."""
+def measuring_prompts(target: str, codec: Any, recipe: Recipe) -> list[list[int]]:
+    """Return prompts that were not trained on, of the target's own kind of text."""
     from speclab.training.corpus import FAMILIES
     from speclab.training.corpus.prompts import held_out_prompts
+    from speclab.training.smollm2_prompts import EVALUATION_PROMPTS
+    from speclab.training.smollm2_samples import chat_ids
 
-    if target != "pocket":
-        raise BadInput(f"There are no held-out prompts for {target!r}.")
+    if target == "smollm2-135m":
+        return [chat_ids(codec.tokenizer, prompt) for prompt in EVALUATION_PROMPTS]
     return [
-        tokenizer(prompt)["input_ids"]
+        codec.tokenizer(prompt)["input_ids"]
         for family in FAMILIES
         for prompt in held_out_prompts(family, recipe.measured_prompts, recipe.seed)
     ]
@@ -292,12 +315,15 @@ def train_head(
     text = text or TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
     pair = load_pair(target, device="cpu", dtype="float32")
     handle: Any = pair.target
-    head = new_head(kind, handle.model, recipe)
-    evaluation = held_out_numbers(FrozenTarget(handle.model), text.held_out)
+    tokens = law_tokens(text.counts, recipe)
+    head = new_head(kind, handle.model, recipe, tokens)
+    evaluation = held_out_numbers(frozen(handle.model, text.stored_layers), text.held_out, tokens)
     log = work / f"{kind}.jsonl"
     done = fit(head, handle.model, text, recipe, evaluation, log, resume=resume)
-    prompts = measuring_prompts(target, pair.codec.tokenizer, recipe)
-    measured = measured_accuracies(head.eval(), handle, prompts, recipe)
+    whole = new_head(kind, handle.model, recipe)
+    whole.load_state_dict(head.state_dict())
+    prompts = measuring_prompts(target, pair.codec, recipe)
+    measured = measured_accuracies(whole.eval(), handle, prompts, recipe)
     description = {
         "name": kind,
         "target": handle.source,
@@ -311,7 +337,14 @@ def train_head(
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     folder = output or work / f"{kind}-weights"
-    return write_head(folder, head, config_of(kind, recipe, handle.source), description, log)
+    return write_head(folder, whole, config_of(kind, recipe, handle.source), description, log)
+
+
+def law_tokens(counts: np.ndarray, recipe: Recipe) -> Tensor | None:
+    """Return the ids over which laws are compared, ascending, or None for all."""
+    if recipe.law_vocab is None:
+        return None
+    return torch.from_numpy(counts).topk(recipe.law_vocab).indices.sort().values
 
 
 def fit(
@@ -325,14 +358,14 @@ def fit(
     resume: bool,
 ) -> loop.Progress:
     """Start heads by regression and train them in place; the checkpoint stands beside the log."""
-    target, checkpoint = FrozenTarget(model), log.with_suffix(".pt")
+    target, checkpoint = frozen(model, text.stored_layers), log.with_suffix(".pt")
     if not resume:
         checkpoint.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
     if recipe.start_tokens and not checkpoint.exists():
         steps = range(recipe.start_tokens // recipe.tokens_per_step)
         with torch.autocast("cpu", torch.bfloat16):
-            rows = (text.batch_at(FIRST_START_BATCH + step, 0.0)["ids"] for step in steps)
+            rows = (text.batch_at(FIRST_START_BATCH + step, 0.0) for step in steps)
             start_by_regression(head, target, rows)
         loop.append_log(log, {"step": 0, "held_out": loop.evaluate(head, evaluation)})
     limits = loop.LoopConfig(
@@ -346,7 +379,7 @@ def fit(
     return loop.run_loop(
         head,
         text.batch_at,
-        heads_loss(target, recipe),
+        heads_loss(target, recipe, law_tokens(text.counts, recipe)),
         limits,
         checkpoint=checkpoint,
         log=log,

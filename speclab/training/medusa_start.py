@@ -7,12 +7,13 @@ training then only has to make it better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from speclab.models.heads.medusa import MedusaHead
+from speclab.training.frozen_target import FrozenTarget
 
 RIDGE = 1e-3
 """Share of the mean square of the inputs that is added to each of them."""
@@ -20,14 +21,14 @@ RIDGE = 1e-3
 
 @torch.no_grad()
 def start_by_regression(
-    head: nn.Module, target: Callable[[Tensor], tuple[Tensor, Tensor]], batches: Iterable[Tensor]
+    head: nn.Module, target: FrozenTarget, batches: Iterable[Mapping[str, Tensor]]
 ) -> int:
     """Set the heads' linear parts by least squares over some batches.
 
     Args:
         head: Medusa heads with maps of their own, or Hydra heads.
-        target: ids [rows, length] to states [rows, length, hidden] and logits.
-        batches: token ids [rows, length] each.
+        target: the frozen one.
+        batches: what it reads, `ids` int64 [rows, length] each.
 
     Returns:
         Places that were used.
@@ -36,8 +37,8 @@ def start_by_regression(
     grams: dict[int, Tensor] = {}
     crosses: dict[int, Tensor] = {}
     count = 0
-    for ids in batches:
-        states, _ = target(ids)
+    for batch in batches:
+        ids, states = batch["ids"], target(batch).final.float()
         places = ids.shape[1] - head.num_heads - 1
         count += ids.shape[0] * places
         for k in range(head.num_heads):

@@ -19,7 +19,7 @@ from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
 from speclab.training import medusa as recipe_of
 from speclab.training.eagle_data import HeadText
-from speclab.training.medusa import FrozenTarget, Recipe
+from speclab.training.medusa import Recipe, frozen
 from speclab.training.medusa_start import start_by_regression
 
 SIZE = 12
@@ -74,11 +74,11 @@ def right_head(kind: str, handle: TransformerHandle) -> Any:
 def test_targets_of_the_heads_are_the_tokens_they_draft(kind: str) -> None:
     """On text whose future is known the right heads are at the least loss; shifted ones are not."""
     handle = counting_handle()
-    target, head = FrozenTarget(handle.model), right_head(kind, handle)
+    target, head = frozen(handle.model), right_head(kind, handle)
     batch = counting_rows(0)
     loss_fn = recipe_of.heads_loss(target, COUNTING)
     right = float(loss_fn(head, batch))
-    evaluation = recipe_of.held_out_numbers(target, [batch["ids"]])
+    evaluation = recipe_of.held_out_numbers(target, [batch])
     assert list(evaluation(head).values()) == [1.0, 1.0, 1.0]
     found = recipe_of.measured_accuracies(head, handle, [[3, 4], [5]], COUNTING)
     greedy_half = np.array(found["accuracies"])[:, 0]
@@ -97,11 +97,11 @@ def test_targets_of_the_heads_are_the_tokens_they_draft(kind: str) -> None:
 def test_the_linear_start_already_guesses(kind: str) -> None:
     """Where the future is a linear map of the state, least squares finds it."""
     handle = counting_handle()
-    target = FrozenTarget(handle.model)
+    target = frozen(handle.model)
     head = recipe_of.new_head(kind, handle.model, dataclasses.replace(COUNTING, own_outputs=True))
-    evaluation = recipe_of.held_out_numbers(target, [counting_rows(99)["ids"]])
+    evaluation = recipe_of.held_out_numbers(target, [counting_rows(99)])
     assert max(evaluation(head).values()) < 0.5
-    places = start_by_regression(head, target, (counting_rows(s)["ids"] for s in range(3)))
+    places = start_by_regression(head, target, (counting_rows(s) for s in range(3)))
     assert places == 3 * 4 * (16 - 4)
     assert list(evaluation(head).values()) == [1.0, 1.0, 1.0]
 
@@ -121,7 +121,7 @@ def test_ranks_are_counted_where_the_right_token_stands() -> None:
 def text_of(rows: Any) -> HeadText:
     return HeadText(
         batch_at=rows,
-        held_out=[rows(10_000)["ids"]],
+        held_out=[rows(10_000)],
         counts=np.ones(SIZE, dtype=np.int64),
         facts={"text": "counting"},
     )
