@@ -15,25 +15,37 @@ from speclab.core.records import Trace
 from speclab.lab.presets import PRESETS, Preset
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "traces"
-EXTRA = (("copy", "draft-model"), ("code-edit", "draft-model"), ("story", "autoregressive"))
-"""Further (preset, method) recordings, so that two methods can be compared on one prompt."""
+EXTRA = (
+    ("copy", "draft-model"),
+    ("code-edit", "draft-model"),
+    ("story", "autoregressive"),
+    ("story", "eagle-3"),
+    ("code-edit", "medusa"),
+)
+"""Further (preset, method) recordings, so that methods can be compared on one prompt; the last two
+draft trees."""
 
 
 def record(pair: object, preset: Preset, method: str) -> Trace:
-    """Run one preset on a loaded pair and return its trace."""
+    """Run one preset on a loaded pair and return its trace.
+
+    Another method than the preset's own runs with its defaults, under the first lossless rule that
+    judges what it then proposes.
+    """
+    from speclab.core.protocols import provided
     from speclab.core.rules import lossless_rules
     from speclab.lab.runs import open_run
-    from speclab.methods import METHODS
+    from speclab.methods import make_method
 
-    card = METHODS[method].card
-    known = {param.name for param in card.params}
-    own = preset.params if method == preset.method else {}
-    rule = preset.rule if method == preset.method else lossless_rules(card.provides)[0]
+    params, rule = preset.params, preset.rule
+    if method != preset.method:
+        given = provided(make_method(method), preset.sampling)
+        params, rule = {}, lossless_rules(given)[0]
     run = open_run(
         pair,
         preset.prompt,
         method=method,
-        params={name: value for name, value in own.items() if name in known},
+        params=params,
         rule=rule,
         sampling=preset.sampling,
         seed=preset.seed,
