@@ -15,6 +15,7 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
+from speclab.lab.head_console import heads
 from speclab.lab.terminal import (
     check_place,
     read_prompt,
@@ -65,6 +66,9 @@ DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 DtypeOption = Annotated[
     str | None, typer.Option(help="float32, float64, bfloat16 or float16; default: the pair's.")
 ]
+
+
+app.command()(heads)
 
 
 def parse_params(items: list[str]) -> dict[str, Any]:

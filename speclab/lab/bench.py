@@ -11,7 +11,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,15 @@ class Timed:
         return [count / seconds[repeat] for repeat in sorted(seconds)]
 
 
-def time_ours(pair: Pair, label: str, prompt: tuple[int, ...], count: int) -> tuple[float, Trace]:
+def time_ours(
+    pair: Pair,
+    label: str,
+    prompt: tuple[int, ...],
+    count: int,
+    *,
+    sampling: Sampling = GREEDY,
+    seed: int = 0,
+) -> tuple[float, Trace]:
     """Return the seconds of one request and its trace (without laws)."""
     method, params = parse_label(label)
     begun = time.perf_counter()
@@ -100,7 +108,8 @@ def time_ours(pair: Pair, label: str, prompt: tuple[int, ...], count: int) -> tu
         prompt,
         method=method,
         params=params,
-        sampling=GREEDY,
+        sampling=sampling,
+        seed=seed,
         max_new_tokens=count,
         record_laws=False,
         ignore_eos=True,
@@ -110,23 +119,38 @@ def time_ours(pair: Pair, label: str, prompt: tuple[int, ...], count: int) -> tu
     return time.perf_counter() - begun, run.trace()
 
 
-def measure_costs(pair: Pair, repeats: int = 30) -> dict[str, Any]:
+def chain_of(nodes: int) -> TokenTree:
+    """Return a chain of `nodes` tokens."""
+    return TokenTree.chain(range(20, 20 + nodes))
+
+
+def measure_costs(
+    pair: Pair,
+    repeats: int = 30,
+    *,
+    widths: Sequence[int] = VERIFY_WIDTHS,
+    shape: Callable[[int], TokenTree] = chain_of,
+) -> dict[str, Any]:
     """Measure c and v(n) on raw passes after a 64-token context.
+
+    Args:
+        repeats: passes per width. widths: n, the pending token included; the first is 1.
+        shape: makes the tree of n - 1 drafted tokens.
 
     Returns:
         target_step_s and draft_step_s (medians), cost_ratio, verify_cost by n.
     """
     prompt = tuple(range(10, 74))
     steps: dict[str, float] = {}
-    widths: dict[int, list[float]] = {n: [] for n in VERIFY_WIDTHS}
+    passes: dict[int, list[float]] = {n: [] for n in widths}
     for name, handle in (
         ("target", pair.target),
         *((("draft", pair.drafts[0]),) if pair.drafts else ()),
     ):
         session = handle.open(prompt)
-        for n in VERIFY_WIDTHS if name == "target" else (1,):
-            tree = TokenTree.chain(range(20, 19 + n)) if n > 1 else EMPTY_TREE
-            times = widths[n] if name == "target" else []
+        for n in widths if name == "target" else (1,):
+            tree = shape(n - 1) if n > 1 else EMPTY_TREE
+            times = passes[n] if name == "target" else []
             session.rollback(len(prompt))
             for attempt in range(repeats + 3):
                 session.rollback(len(prompt))
@@ -136,7 +160,7 @@ def measure_costs(pair: Pair, repeats: int = 30) -> dict[str, Any]:
                     times.append(time.perf_counter() - begun)
             if name == "draft":
                 steps["draft"] = sorted(times)[len(times) // 2]
-    medians = {n: sorted(times)[len(times) // 2] for n, times in widths.items()}
+    medians = {n: sorted(times)[len(times) // 2] for n, times in passes.items()}
     out: dict[str, Any] = {
         "target_step_s": medians[1],
         "verify_cost": {str(n): round(value / medians[1], 4) for n, value in medians.items()},

@@ -1,0 +1,167 @@
+"""A measured table of heads as text: for the terminal, and for the README between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from speclab.core.errors import BadInput
+from speclab.lab.head_table import BENCHMARKS, read_report
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+BEGIN, END = "<!-- heads: made by `python -m speclab heads --readme` -->", "<!-- heads: end -->"
+Row = Mapping[str, Any]
+
+
+def ranged(row: Row, name: str, digits: int = 2) -> str:
+    """Return a number with its interval: `1.83 (1.72–1.95)`."""
+    values = (row[name], row[f"{name}_low"], row[f"{name}_high"])
+    value, low, high = (f"{each:.{digits}f}" for each in values)
+    return f"{value} ({low}–{high})"
+
+
+def shape_of(row: Row) -> str:
+    """Return the shape of a line's drafts and how many tokens they have: `tree 16`."""
+    return "" if row["shape"] == "plain" else f"{row['shape']} {row['budget']}"
+
+
+def rows_at(report: Mapping[str, Any], temperature: float) -> list[Row]:
+    """Return the lines of one temperature."""
+    return [row for row in report["rows"] if row["temperature"] == temperature]
+
+
+def depth_rates(row: Row, kind: str) -> list[float | None]:
+    """Return the acceptance rates by depth; `kind` is "cumulative" or "conditional"."""
+    rates = row["acceptance"][kind]
+    return [rate[0] if isinstance(rate, list) else rate for rate in rates]
+
+
+def chains(report: Mapping[str, Any], temperature: float = 0.0) -> list[Row]:
+    """Return the lines of chains."""
+    return [row for row in rows_at(report, temperature) if row["shape"] == "chain"]
+
+
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    lines = (head, ["---"] * len(head), *body)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _main_table(report: Mapping[str, Any]) -> str:
+    sampled = {row["label"]: row for row in rows_at(report, 1.0)}
+    head = ["method", "drafts", "drafted / round", "τ greedy (95 %)", "draft share", "tokens/s"]
+    head += ["speedup (95 %)", "τ at T = 1 (95 %)", "speedup at T = 1 (95 %)"]
+    body = []
+    for row in rows_at(report, 0.0):
+        other = sampled.get(row["label"])
+        body.append(
+            [
+                f"`{row['method']}`",
+                shape_of(row),
+                f"{row['drafted_per_round']:.1f}",
+                ranged(row, "tau"),
+                f"{row['draft_share']:.0%}",
+                f"{row['tokens_per_s']:.0f}",
+                ranged(row, "speedup"),
+                ranged(other, "tau") if other else "",
+                ranged(other, "speedup") if other else "",
+            ]
+        )
+    return _table(head, body)
+
+
+def _depth_table(report: Mapping[str, Any]) -> str:
+    deepest = max((len(row["acceptance"]["conditional"]) for row in chains(report)), default=0)
+    body = []
+    for row in chains(report):
+        rates = depth_rates(row, "conditional")
+        cells = ["" if rate is None else f"{rate:.0%}" for rate in rates]
+        body.append([f"`{row['method']}`", *cells, *[""] * (deepest - len(cells))])
+    return _table(["chain", *(f"depth {depth + 1}" for depth in range(deepest))], body)
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """Return a report as Markdown."""
+    costs = report["costs"]["verify_cost"]
+    widths = ", ".join(f"v({n}) = {costs[n]:.2f}" for n in ("5", "9", "17", "25") if n in costs)
+    plan = report["plan"]
+    parts = [
+        f"`{report['pair']}`, {report['dtype']}, {report['num_prompts']} prompts × "
+        f"{plan['max_new_tokens']} tokens, {plan['repeats']} greedy and "
+        f"{plan['sampled_repeats']} sampled repeats, {report['threads']} threads of "
+        f"{report['processor']}, {report['created'][:10]}; target step "
+        f"{1e3 * report['costs']['target_step_s']:.1f} ms, {widths}:",
+        _main_table(report),
+        "Accepted, given that the depth before was (greedy, chains):",
+        _depth_table(report),
+    ]
+    against = report["dynamic_against_static"]
+    if against:
+        found = "; ".join(
+            f"{item['budget']} nodes at T = {item['temperature']:g}: {ranged(item, 'ratio')}"
+            for item in against
+        )
+        parts.append(
+            f"τ of EAGLE-2's dynamic tree over that of EAGLE-1's static one, same head: {found}."
+        )
+    for name, reason in report["skipped"].items():
+        parts.append(f"`{name}` was not run: {reason['what']}")
+    return "\n\n".join(parts)
+
+
+def measured_pairs() -> list[str]:
+    """Return the pairs that have a measured table."""
+    names = (path.stem.removeprefix("heads-") for path in BENCHMARKS.glob("heads-*.json"))
+    return sorted(names)
+
+
+def readme_part() -> str:
+    """Return what stands between the marks of the README, made from the measured tables."""
+    reports = [report for name in measured_pairs() if (report := read_report(name))]
+    tables = [markdown(report) for report in reports]
+    return "\n\n".join((BEGIN, *tables, END))
+
+
+def with_part(text: str) -> str:
+    """Return a README with its tables of heads made anew.
+
+    Raises:
+        BadInput: if the marks are not there.
+    """
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    if not pattern.search(text):
+        raise BadInput("The README has no marks for the tables of heads.", f"Put in {BEGIN} {END}.")
+    return pattern.sub(lambda _: readme_part(), text, count=1)
+
+
+def write_readme() -> Path:
+    """Make the README's tables of heads anew and return its path."""
+    README.write_text(with_part(README.read_text(encoding="utf-8")), encoding="utf-8")
+    return README
+
+
+def print_heads(report: Mapping[str, Any]) -> None:
+    """Print a report as tables."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(markdown(report).partition("\n\n")[0].replace("`", ""))
+    table = Table(box=None)
+    for name in ("method", "", "T", "tau", "draft", "tokens/s", "speedup"):
+        table.add_column(name, justify="left" if name in ("method", "") else "right")
+    for row in report["rows"]:
+        table.add_row(
+            row["method"],
+            shape_of(row),
+            f"{row['temperature']:g}",
+            ranged(row, "tau"),
+            f"{row['draft_share']:.0%}",
+            f"{row['tokens_per_s']:.1f}",
+            ranged(row, "speedup"),
+        )
+    console.print(table)
+    for name, reason in report["skipped"].items():
+        console.print(f"{name}: not run, {reason['what']}")
+    console.print(f"{report['seconds']:.0f} s")
