@@ -35,7 +35,7 @@ def evidence_curve(points: Sequence[Point], *, level: float, words: Mapping[str,
     if points and points[-1][2] is not None:
         wrong = [p for _, _, p in points]
         data.append(_line(ns, wrong, words["control"], "--rej", "dot"))
-    layout = _layout(words["samples"], words["p_value"])
+    layout = plain_layout(words["samples"], words["p_value"])
     layout["yaxis"] |= {
         "type": "log",
         "range": [-12.4, 0.4],
@@ -84,7 +84,7 @@ def qq_plot(found: Uniformity, *, words: Mapping[str, str]) -> Figure:
             "name": words["tests"],
         },
     ]
-    layout = _layout(words["expected"], words["seen"])
+    layout = plain_layout(words["expected"], words["seen"])
     for axis in ("xaxis", "yaxis"):
         layout[axis] |= {"range": [0, 1]}
     line = {"color": "--faint", "width": 1, "dash": "dot"}
@@ -118,7 +118,8 @@ def _level(level: float) -> Figure:
     }
 
 
-def _layout(x_title: str, y_title: str) -> Figure:
+def plain_layout(x_title: str, y_title: str) -> Figure:
+    """Return axes, margins and colours that all figures share."""
     axis = {"gridcolor": "--line", "zeroline": False, "linecolor": "--faint", "fixedrange": True}
     axis["automargin"] = True
     return {

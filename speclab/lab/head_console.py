@@ -31,8 +31,8 @@ def heads(
     ] = False,
 ) -> None:
     """Measure every drafting method of a target in one run: chains, trees, trained heads."""
+    from speclab.lab.head_files import report_path
     from speclab.lab.head_report import print_heads, write_readme
-    from speclab.lab.head_table import report_path
 
     if readme:
         show(f"{write_readme()} is up to date.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speclab.core.errors import BadInput
-from speclab.lab.head_table import BENCHMARKS, read_report
+from speclab.lab.head_files import measured_pairs, read_report
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 BEGIN, END = "<!-- heads: made by `python -m speclab heads --readme` -->", "<!-- heads: end -->"
@@ -108,12 +108,6 @@ def markdown(report: Mapping[str, Any]) -> str:
     for name, reason in report["skipped"].items():
         parts.append(f"`{name}` was not run: {reason['what']}")
     return "\n\n".join(parts)
-
-
-def measured_pairs() -> list[str]:
-    """Return the pairs that have a measured table."""
-    names = (path.stem.removeprefix("heads-") for path in BENCHMARKS.glob("heads-*.json"))
-    return sorted(names)
 
 
 def readme_part() -> str:

@@ -1,4 +1,4 @@
-"""What is known of a trained head without loading it, and what its static trees should bring.
+"""What static trees should bring, by the head's accuracies and the measured cost of a pass.
 
 The tree is the one that `methods.rank_trees` finds. Its tokens per pass are modelled from how
 often each rank was right; what a pass costs is read from a measured table.
@@ -6,108 +6,19 @@ often each rank was right; what a pass costs is read from a measured table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from speclab.methods import METHODS
-from speclab.methods.rank_trees import Accuracies, RankTree, expected_tokens, search_tree
-
-HEADS = Path(__file__).resolve().parents[2] / "assets" / "models" / "heads"
-MOST_LEVELS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadFacts:
-    """A bundled head by its manifest.
-
-    Attributes:
-        kind: its name in cards, such as "medusa". methods: that draft with it.
-        parameters: trained ones. minutes: of training. steps, tokens: that it was trained on.
-        text: corpus and size of the training text, as the manifest gives it.
-        held_out_top1: how often each position's best guess was right, on held-out text.
-        accuracies: per level, per rank, how often that choice was right.
-        same_levels: the ranks were measured at the first level and are taken for every level.
-        architectures: of the public layout. sha256: of the weights.
-    """
-
-    kind: str
-    methods: tuple[str, ...]
-    parameters: int
-    minutes: float
-    steps: int
-    tokens: int
-    text: Mapping[str, Any]
-    held_out_top1: tuple[float, ...]
-    accuracies: Accuracies
-    same_levels: bool
-    architectures: tuple[str, ...]
-    sha256: str
-
-
-def head_kinds(folder: str) -> tuple[str, ...]:
-    """Return the kinds of heads bundled for a target, by the order of the methods' table.
-
-    Args:
-        folder: `PairEntry.heads`; empty: none.
-    """
-    there = (
-        {path.parent.name for path in (HEADS / folder).glob("*/manifest.json")} if folder else {}
-    )
-    ordered = [kind for kind in _methods_by_kind() if kind in there]
-    return (*ordered, *sorted(set(there) - set(ordered)))
-
-
-def _methods_by_kind() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for name, method in METHODS.items():
-        for need in method.card.needs:
-            if need.startswith("head:"):
-                kind = need.removeprefix("head:")
-                found[kind] = (*found.get(kind, ()), name)
-    return found
-
-
-def head_facts(folder: str, kind: str) -> HeadFacts | None:
-    """Return what the manifest of a bundled head says; None if there is no such head."""
-    path = HEADS / folder / kind / "manifest.json"
-    if not path.exists():
-        return None
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    config = path.with_name("config.json")
-    shape = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
-    training, ranks = manifest.get("training", {}), manifest.get("rank_acceptance", ())
-    own = tuple(map(tuple, manifest.get("accuracies", ())))
-    weights = manifest.get("files", {}).get("model.safetensors", {})
-    return HeadFacts(
-        kind=kind,
-        methods=_methods_by_kind().get(kind, ()),
-        parameters=manifest["parameters"],
-        minutes=training.get("elapsed_s", 0.0) / 60.0,
-        steps=training.get("step", 0),
-        tokens=training.get("tokens", 0),
-        text=manifest.get("text", {}),
-        held_out_top1=tuple(manifest.get("held_out_top1", ())),
-        accuracies=own or ((tuple(ranks),) * MOST_LEVELS if ranks else ()),
-        same_levels=not own,
-        architectures=tuple(shape.get("architectures", ())),
-        sha256=weights.get("sha256", ""),
-    )
-
-
-def training_curve(folder: str, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of a bundled head's training log; empty if it has none."""
-    path = HEADS / folder / kind / "training.jsonl"
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
-# --- what a tree should bring ---------------------------------------------------------------------
+from speclab.methods.rank_trees import (
+    Accuracies,
+    RankTree,
+    expected_tokens,
+    path_value,
+    search_tree,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,3 +128,34 @@ def best_of(points: Sequence[Expected]) -> Expected | None:
     """Return the point with the highest speedup; None where no cost is known."""
     known = [point for point in points if point.speedup is not None]
     return max(known, key=lambda point: (point.speedup, -point.nodes)) if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeNode:
+    """A node of a static tree.
+
+    Attributes:
+        parent: node, or -1. rank: 0 is the head's best guess. depth: 1 for the first level.
+        chance: that the whole path to it is right, modelled.
+        order: 0 is the likeliest node of the tree; a smaller budget keeps the first ones.
+    """
+
+    parent: int
+    rank: int
+    depth: int
+    chance: float
+    order: int
+
+
+def tree_nodes(tree: RankTree, accuracies: Accuracies) -> list[TreeNode]:
+    """Return the nodes of a tree with what each should bring."""
+    chances = [path_value(path, accuracies) for path in tree.paths]
+    ranked = sorted(
+        range(len(tree)), key=lambda node: (-chances[node], len(tree.paths[node]), tree.paths[node])
+    )
+    order = {node: place for place, node in enumerate(ranked)}
+    both = zip(tree.paths, tree.parents(), chances, strict=True)
+    return [
+        TreeNode(parent=parent, rank=path[-1], depth=len(path), chance=chance, order=order[node])
+        for node, (path, parent, chance) in enumerate(both)
+    ]

@@ -7,12 +7,10 @@ training text holds. Settings are interleaved, so that a change of the machine h
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from speclab.core.errors import BadInput, SpeclabError
@@ -20,29 +18,17 @@ from speclab.core.laws import Sampling
 from speclab.core.trees import PENDING, TokenTree
 from speclab.lab.bench import measure_costs, processor_name, time_ours
 from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.head_files import head_facts
 from speclab.lab.head_numbers import Measured, row, tau_ratio
 from speclab.lab.head_plan import RULE, HeadPlan, Setting, settings_for
-from speclab.lab.head_shapes import head_facts
 from speclab.lab.runs import provenance
 from speclab.models.catalogue import PAIRS
 from speclab.models.pair import Pair
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
 WARM_TOKENS = 8
 Progress = Callable[[str], None]
 Key = tuple[str, float]
 """(label, temperature)."""
-
-
-def report_path(pair: str) -> Path:
-    """Return where the measured table of a pair is kept."""
-    return BENCHMARKS / f"heads-{pair}.json"
-
-
-def read_report(pair: str) -> dict[str, Any] | None:
-    """Return the measured table of a pair; None if there is none."""
-    path = report_path(pair)
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def run_heads(pair: Pair, plan: HeadPlan, *, progress: Progress = print) -> dict[str, Any]:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from figure_kit import colours
 
 from speclab.figures.prove import FLOOR, evidence_curve, qq_plot
 from speclab.stats.many import uniformity
 
 CURVE = {"samples": "N", "p_value": "p", "rule": "rule", "control": "control", "level": "level"}
 QQ = {"expected": "expected", "seen": "seen", "band": "band", "tests": "tests"}
-
-
-def colours(value: Any) -> Iterator[str]:
-    """Yield every colour of a figure."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            if key.lower().endswith("color") and isinstance(each, str):
-                yield each
-            yield from colours(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from colours(each)
 
 
 def test_the_curve_holds_every_point_and_keeps_zero_on_the_axis() -> None:

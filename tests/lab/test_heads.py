@@ -16,6 +16,13 @@ from speclab.core.errors import BadInput
 from speclab.core.records import Round, Trace, Verdict
 from speclab.core.trees import TokenTree
 from speclab.lab import head_report
+from speclab.lab.head_files import (
+    head_facts,
+    head_kinds,
+    read_costs,
+    target_parameters,
+    training_curve,
+)
 from speclab.lab.head_numbers import Measured, by_depth, row, tau, tau_ratio
 from speclab.lab.head_plan import HeadPlan, Setting, settings_for, usual_plan
 from speclab.lab.head_report import BEGIN, END, markdown, print_heads, with_part
@@ -24,10 +31,8 @@ from speclab.lab.head_shapes import (
     PassCosts,
     best_of,
     expected_curve,
-    head_facts,
-    head_kinds,
     pass_costs,
-    training_curve,
+    tree_nodes,
 )
 from speclab.lab.head_table import branching, dynamic_against_static, run_heads
 from speclab.lab.runs import generate
@@ -254,6 +259,16 @@ def test_nothing_is_said_beyond_the_widest_measured_pass() -> None:
     assert all(p.cost is None for p in expected_curve(RANKS, None, depth=2, width=3, most=3)[1:])
 
 
+def test_a_smaller_budget_keeps_the_first_nodes() -> None:
+    large = search_tree(RANKS, 6, 2, 3)
+    nodes = tree_nodes(large, RANKS)
+    for budget in range(1, 6):
+        kept = {large.paths[i] for i, node in enumerate(nodes) if node.order < budget}
+        assert kept == set(search_tree(RANKS, budget, 2, 3).paths)
+    assert sum(node.chance for node in nodes) + 1.0 == pytest.approx(expected_tokens(large, RANKS))
+    assert [node.depth for node in nodes] == [len(path) for path in large.paths]
+
+
 def test_costs_of_drafting_are_read_from_the_table(report: dict) -> None:
     medusa, eagle = pass_costs(report, ["medusa"]), pass_costs(report, ["eagle-3"])
     assert medusa.measured and medusa.draft_passes == 1 and medusa.per_draft_pass > 0.0
@@ -273,6 +288,10 @@ def test_bundled_heads_are_known_without_loading_them() -> None:
         assert all(0.0 < rate < 1.0 for rate in facts.held_out_top1)
         assert set(facts.methods) <= METHODS.keys()
         assert any("loss" in line for line in training_curve("pocket", kind))
+    assert target_parameters("pocket") == 4_674_240 and target_parameters("nothing") is None
+    costs = read_costs("pocket", "float32")
+    assert costs is not None and costs["costs"]["verify_cost"]["1"] == 1.0
+    assert read_costs("nothing", "float32") is None
     assert head_facts("pocket", "nothing") is None and training_curve("pocket", "nothing") == []
 
 
@@ -298,8 +317,7 @@ def test_the_report_reads_as_markdown_and_in_the_terminal(report: dict, capsys) 
 
 
 def test_the_readme_is_filled_between_its_marks(report: dict, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("speclab.lab.head_table.BENCHMARKS", tmp_path)
-    monkeypatch.setattr(head_report, "BENCHMARKS", tmp_path)
+    monkeypatch.setattr("speclab.lab.head_files.BENCHMARKS", tmp_path)
     old = f"before\n{BEGIN}\nold\n{END}\nafter"
     assert with_part(old) == f"before\n{BEGIN}\n\n{END}\nafter"
     (tmp_path / "heads-tiny.json").write_text(json.dumps(report), encoding="utf-8")
@@ -317,7 +335,7 @@ def test_the_readme_in_the_repository_is_up_to_date() -> None:
 
 def test_the_command_runs_and_writes(pair: Pair, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("speclab.models.catalogue.load_pair", lambda name, **options: pair)
-    monkeypatch.setattr("speclab.lab.head_table.BENCHMARKS", tmp_path)
+    monkeypatch.setattr("speclab.lab.head_files.BENCHMARKS", tmp_path)
     monkeypatch.setattr("speclab.lab.head_plan.PLANS", {"tiny": PLAN})
     place = tmp_path / "out.json"
     words = ["heads", "--pair", "tiny", "--prompts", "1", "--sampled-repeats", "0", "--keep"]

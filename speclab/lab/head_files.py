@@ -1,0 +1,138 @@
+"""Trained heads without loading them: their manifests, training logs and measured tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speclab.methods import METHODS
+from speclab.methods.rank_trees import Accuracies
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+MODELS, BENCHMARKS = ASSETS / "models", ASSETS / "benchmarks"
+MOST_LEVELS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadFacts:
+    """A bundled head by its manifest.
+
+    Attributes:
+        kind: its name in cards, such as "medusa". methods: that draft with it.
+        parameters: trained ones. minutes: of training. steps, tokens: that it was trained on.
+        text: corpus and size of the training text, as the manifest gives it.
+        held_out_top1: how often each position's best guess was right, on held-out text.
+        accuracies: per level, per rank, how often that choice was right.
+        same_levels: the ranks were measured at the first level and are taken for every level.
+        architectures: of the public layout. sha256: of the weights.
+    """
+
+    kind: str
+    methods: tuple[str, ...]
+    parameters: int
+    minutes: float
+    steps: int
+    tokens: int
+    text: Mapping[str, Any]
+    held_out_top1: tuple[float, ...]
+    accuracies: Accuracies
+    same_levels: bool
+    architectures: tuple[str, ...]
+    sha256: str
+
+
+def head_kinds(folder: str) -> tuple[str, ...]:
+    """Return the kinds of heads bundled for a target, by the order of the methods' table.
+
+    Args:
+        folder: `PairEntry.heads`; empty: none.
+    """
+    manifests = (MODELS / "heads" / folder).glob("*/manifest.json") if folder else ()
+    there = {path.parent.name for path in manifests}
+    ordered = [kind for kind in _methods_by_kind() if kind in there]
+    return (*ordered, *sorted(there - set(ordered)))
+
+
+def _methods_by_kind() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, method in METHODS.items():
+        for need in method.card.needs:
+            if need.startswith("head:"):
+                kind = need.removeprefix("head:")
+                found[kind] = (*found.get(kind, ()), name)
+    return found
+
+
+def head_facts(folder: str, kind: str) -> HeadFacts | None:
+    """Return what the manifest of a bundled head says; None if there is no such head."""
+    path = MODELS / "heads" / folder / kind / "manifest.json"
+    if not path.exists():
+        return None
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    config = path.with_name("config.json")
+    shape = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    training, ranks = manifest.get("training", {}), manifest.get("rank_acceptance", ())
+    own = tuple(map(tuple, manifest.get("accuracies", ())))
+    weights = manifest.get("files", {}).get("model.safetensors", {})
+    return HeadFacts(
+        kind=kind,
+        methods=_methods_by_kind().get(kind, ()),
+        parameters=manifest["parameters"],
+        minutes=training.get("elapsed_s", 0.0) / 60.0,
+        steps=training.get("step", 0),
+        tokens=training.get("tokens", 0),
+        text=manifest.get("text", {}),
+        held_out_top1=tuple(manifest.get("held_out_top1", ())),
+        accuracies=own or ((tuple(ranks),) * MOST_LEVELS if ranks else ()),
+        same_levels=not own,
+        architectures=tuple(shape.get("architectures", ())),
+        sha256=weights.get("sha256", ""),
+    )
+
+
+def training_curve(folder: str, kind: str) -> list[dict[str, Any]]:
+    """Return the lines of a bundled head's training log; empty if it has none."""
+    path = MODELS / "heads" / folder / kind / "training.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+# --- measured tables ------------------------------------------------------------------------------
+
+
+def report_path(pair: str) -> Path:
+    """Return where the measured table of a pair is kept."""
+    return BENCHMARKS / f"heads-{pair}.json"
+
+
+def measured_pairs() -> list[str]:
+    """Return the pairs that have a measured table."""
+    return sorted(path.stem.removeprefix("heads-") for path in BENCHMARKS.glob("heads-*.json"))
+
+
+def read_report(pair: str) -> dict[str, Any] | None:
+    """Return the measured table of a pair; None if there is none."""
+    path = report_path(pair)
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def read_costs(pair: str, dtype: str) -> dict[str, Any] | None:
+    """Return a report that holds v(n) of a pair: its table of heads, else a benchmark on a CPU."""
+    report = read_report(pair)
+    if report is not None:
+        return report
+    path = BENCHMARKS / f"{pair}-cpu-{dtype}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def target_parameters(folder: str) -> int | None:
+    """Return the parameters of a target: of its manifest, else of its measured table."""
+    path = MODELS / folder / "manifest.json"
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))["models"]["target"]["parameters"]
+    report = read_report(folder)
+    return report["target_parameters"] if report else None
