@@ -22,6 +22,7 @@ from speclab.training.smollm2_samples import Sample, chat_ids, is_held_out
 
 ROW_LENGTH = 512
 SHARD_ROWS = 32
+COUNTS = "counts.npy"
 
 
 def packed_rows(
@@ -63,13 +64,15 @@ def write_states(
 
     A shard holds `ids` int32 [rows, length], `states` bfloat16 [rows, length, layers, h] (the
     hidden state after each of `layers` layers, the last one after the final norm) and `best` int32
-    [rows, length], the target's most likely next token.
+    [rows, length], the target's most likely next token. `counts.npy` beside them says how often
+    each token occurs.
 
     Args:
         model: a causal LM. layers: whose states are kept; the last is the number of layers.
         rows: int64 [n, length]. folder: of the shards. progress: called with a line per shard.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / COUNTS, np.bincount(rows.flatten().numpy()))
     for begin in range(0, len(rows), SHARD_ROWS):
         path = folder / f"states-{begin // SHARD_ROWS:04d}.safetensors"
         if path.exists():
@@ -125,14 +128,12 @@ class StoredStates:
         }
 
     def counts(self) -> np.ndarray:
-        """Return how often each token occurs, int64 [highest id + 1]."""
-        total = np.zeros(0, np.int64)
-        for path in self.paths:
-            with safe_open(path, "pt") as file:
-                one = np.bincount(file.get_tensor("ids").flatten().numpy())
-            total = np.pad(total, (0, max(0, len(one) - len(total))))
-            total[: len(one)] += one
-        return total
+        """Return how often each token occurs in all rows, int64 [highest id + 1].
+
+        Rows whose shards are still to be written count, so that a vocabulary made from this stays
+        the same.
+        """
+        return np.load(self.paths[0].parent / COUNTS)
 
 
 def stored_in(folder: Path) -> StoredStates:
