@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param, VerifyRule, provided
 from speclab.lab.presets import ParamValue
@@ -44,6 +45,10 @@ def fitting_params(
     ranked = sorted(choices, key=lambda values: sum(a != b for a, b in zip(values, usual)))
     for values in ranked:
         named = dict(zip((param.name for param in params), values, strict=True))
-        if rule.needs <= provided(make_method(method, named), sampling):
+        try:
+            built = make_method(method, named)
+        except BadInput:
+            continue
+        if rule.needs <= provided(built, sampling):
             return named
     return None
