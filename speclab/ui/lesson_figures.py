@@ -39,18 +39,25 @@ LIVE_REPEATS = 15
 Builder = Callable[..., None]
 
 
-def script(name: str) -> str:
-    """Return the script of one figure, with the building blocks all of them share."""
-    parts = ((SCRIPTS / f"{part}.js").read_text(encoding="utf-8") for part in ("dom", name))
-    return "(() => {\n'use strict';\n" + "\n".join(parts) + "})();\n"
+def script(name: str, parts: Sequence[str] = ()) -> str:
+    """Return the script of one figure after its parts and the building blocks all share."""
+    every = ((SCRIPTS / f"{part}.js").read_text(encoding="utf-8") for part in ("dom", *parts, name))
+    return "(() => {\n'use strict';\n" + "\n".join(every) + "})();\n"
 
 
-def component(name: str, message: dict[str, Any], **more: Any) -> gr.HTML:
-    """Return the gr.HTML of a script of `assets/js/learn` that shows a message."""
+def component(
+    name: str, message: dict[str, Any], *, parts: Sequence[str] = (), **more: Any
+) -> gr.HTML:
+    """Return the gr.HTML of a script of `assets/js/learn` that shows a message.
+
+    Args:
+        name: of the script. message: what it shows. parts: scripts it builds on.
+        more: further arguments of gr.HTML; `classes` are added to its own.
+    """
     return gr.HTML(
         value=messages.to_json(message),
         html_template='<div class="sl-figure-root"></div>',
-        js_on_load=script(name),
+        js_on_load=script(name, parts),
         apply_default_css=False,
         elem_classes=["sl-figure", f"sl-{name.replace('_', '-')}", *more.pop("classes", ())],
         **more,
@@ -265,7 +272,14 @@ FIGURES: dict[str, Builder] = {
     "one-position": one_position_figure,
     "rule-law": rule_law_figure,
 }
-"""Every figure that a lesson may name; options are the builder's keyword arguments."""
+"""The figures of this file; options are the builder's keyword arguments."""
+
+
+def every_figure() -> dict[str, Builder]:
+    """Return every figure that a lesson may name."""
+    from speclab.ui.lesson_tree_figures import TREE_FIGURES
+
+    return FIGURES | TREE_FIGURES
 
 
 def build_figure(lab: Lab, lang: str, name: str, options: dict[str, Any]) -> None:
@@ -274,6 +288,7 @@ def build_figure(lab: Lab, lang: str, name: str, options: dict[str, Any]) -> Non
     Raises:
         BadInput: if there is no such figure.
     """
-    if name not in FIGURES:
-        raise BadInput(f"There is no figure {name!r}.", f"Figures: {', '.join(FIGURES)}.")
-    FIGURES[name](lab, lang, **options)
+    figures = every_figure()
+    if name not in figures:
+        raise BadInput(f"There is no figure {name!r}.", f"Figures: {', '.join(figures)}.")
+    figures[name](lab, lang, **options)

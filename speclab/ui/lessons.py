@@ -10,7 +10,8 @@ Markdown with `## headings`, `$formulas$` and fences at the left margin:
 - `python`: code that the tests run, in order, in one namespace per lesson.
 
 `{{FILE PATH FORMAT}}` stands for one entry of `assets/benchmarks/FILE.json`, for example
-`{{pocket-cpu-float32 costs.verify_cost.17 .1f}}`: measured numbers are never typed.
+`{{pocket-cpu-float32 costs.verify_cost.17 .1f}}`, or of the manifest of a bundled head, for example
+`{{heads/pocket/medusa accuracies.0.0 .2f}}`: measured numbers are never typed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from speclab.core.errors import BadInput
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "lessons"
 BENCHMARKS = ROOT / "assets" / "benchmarks"
+MODELS = ROOT / "assets" / "models"
 LANGUAGES = ("en", "zh")
 HEAD_KEYS = ("title", "question", "minutes", "sources")
 TRANSLATED = frozenset({"caption", "labels"})
@@ -258,11 +260,14 @@ def _predict(path: Path, line: int, value: dict[str, Any]) -> Predict:
 def measured(file: str) -> dict[str, Any]:
     """Return a benchmark report of `assets/benchmarks` by its name without the ending.
 
+    `heads/TARGET/KIND` is the manifest of a bundled head.
+
     Raises:
         BadInput: if there is none.
     """
-    path = BENCHMARKS / f"{file}.json"
-    if not re.fullmatch(r"[\w.-]+", file) or not path.exists():
+    head = re.fullmatch(r"heads/([\w-]+)/([\w-]+)", file)
+    path = MODELS / file / "manifest.json" if head else BENCHMARKS / f"{file}.json"
+    if not (head or re.fullmatch(r"[\w.-]+", file)) or not path.exists():
         raise BadInput(f"There is no benchmark report {file!r}.")
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -275,9 +280,9 @@ def _fill(path: Path, line: int, text: str) -> str:
             file, keys, form = match[1].split()
             value: Any = measured(file)
             for key in keys.split("."):
-                value = value[key]
+                value = value[int(key)] if isinstance(value, list) else value[key]
             return format(value, form)
-        except (ValueError, KeyError, TypeError, BadInput) as error:
+        except (ValueError, LookupError, TypeError, BadInput) as error:
             at = line + text[: match.start()].count("\n")
             raise LessonFault(path, at, f"{match[0]} names nothing measured: {error}.") from None
 

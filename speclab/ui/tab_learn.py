@@ -101,10 +101,9 @@ class Learn:
         return to_json(self._list_message(number, fault=fault))
 
     def _lesson(self, number: int) -> None:
-        every = heads(self.lang)
-        head = every[number - 1]
+        head = next(head for head in heads(self.lang) if head.number == number)
         lesson = read_lesson(head.slug, self.lang)
-        place = self.words["lesson_n"].format(n=number, total=len(every))
+        place = self.words["lesson_n"].format(n=number)
         minutes = self.words["minutes"].format(n=head.minutes)
         with gr.Column(elem_classes="sl-lesson", elem_id=f"lesson-{number}"):
             markdown(
