@@ -197,6 +197,7 @@ def run_loop(
     log: Path | None = None,
     resume: bool = False,
     evaluation: Evaluation | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> Progress:
     """Train `model` in place until the first limit of `config` is reached.
 
@@ -209,11 +210,13 @@ def run_loop(
         log: JSONL file for losses, or None.
         resume: Continue from `checkpoint` if it exists.
         evaluation: Held-out losses, run every `evaluate_every_s` and at the end.
+        optimizer: Takes the steps; AdamW over all parameters if None. A parameter group with
+            `lr_ratio` has that share of the learning rate.
 
     Returns:
         Steps, seconds and tokens of the whole run, earlier sessions included.
     """
-    optimizer = build_adamw(list(model.parameters()), config)
+    optimizer = optimizer or build_adamw(list(model.parameters()), config)
     state = Progress()
     if resume and checkpoint is not None and checkpoint.exists():
         state = load_checkpoint(checkpoint, model, optimizer)
@@ -224,7 +227,7 @@ def run_loop(
         started = time.perf_counter()
         rate = learning_rate_at(config, state.step, share)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("lr_ratio", 1.0)
         batch = batch_at(state.step, share)
         loss = training_step(model, optimizer, batch, loss_fn, config)
         state.step += 1

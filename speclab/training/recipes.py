@@ -60,6 +60,13 @@ def train_eagle3(output: Path | None, resume: bool, target: str) -> None:
     eagle.train_head("eagle3", target, output, resume=resume)
 
 
+def train_mtp(output: Path | None, resume: bool, target: str) -> None:
+    """Train what predicts further tokens: with its trunk for `pocket`, else on a frozen target."""
+    from speclab.training import mtp_pair
+
+    mtp_pair.train(output, resume=resume)
+
+
 RECIPES: dict[str, RecipeRunner] = {
     "pocket": train_pocket,
     "smollm2-draft": train_smollm2_draft,
@@ -67,4 +74,5 @@ RECIPES: dict[str, RecipeRunner] = {
     "hydra": train_hydra,
     "eagle1": train_eagle1,
     "eagle3": train_eagle3,
+    "mtp": train_mtp,
 }

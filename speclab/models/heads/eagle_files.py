@@ -76,12 +76,12 @@ def load_head(folder: Path, target: Any) -> EagleHandle:
         vocab_size=target.vocab_size,
         to_target=to_target,
         num_parameters=sum(tensors[key].numel() for key in taken),
-        source=_source(folder, manifest),
+        source=head_source(folder, manifest),
         rank_acceptance=tuple(manifest.get("rank_acceptance", ())),
     )
 
 
-def _source(folder: Path, manifest: Mapping[str, Any]) -> str:
+def head_source(folder: Path, manifest: Mapping[str, Any]) -> str:
     """Return where the head is, with the digits of its weights that its manifest states."""
     files = manifest.get("files", {})
     digests = [said["sha256"][:12] for name, said in files.items() if name.endswith(".safetensors")]

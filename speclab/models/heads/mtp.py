@@ -18,7 +18,7 @@ from torch.nn import functional
 from speclab.models.attention import AttentionCache, AttentionSpace, product
 
 ConcatOrder = Literal["embedding-first", "state-first"]
-RecycledNorm = Literal["after", "before"]
+NormStage = Literal["after", "before"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,15 @@ class MtpFlags:
 
     Attributes:
         concat: which half of the projection reads the embedding.
-        recycle: whether a further step reads the output after the final norm or before it.
+        norm_in: whether the first step reads the target's state after its final norm or before.
+        norm_recycle: whether a further step reads the output after the module's final norm or
+            before.
         zero_centred: RMSNorm multiplies by 1 + weight.
     """
 
     concat: ConcatOrder = "embedding-first"
-    recycle: RecycledNorm = "after"
+    norm_in: NormStage = "after"
+    norm_recycle: NormStage = "after"
     zero_centred: bool = False
 
 
@@ -47,7 +50,8 @@ class MtpWeights:
             that `split_rotary` makes of their dimensions.
         query_norm, key_norm: [head_dim] or None.
         output_gate: [heads * head_dim, h] or None; its sigmoid scales what attention puts out.
-        final_norm: [h]. lm_head: [vocab, h].
+        final_norm: [h]. lm_head: [draft vocab, h].
+        target_norm: [h], of the target's own final norm.
     """
 
     embedding: Tensor
@@ -66,6 +70,7 @@ class MtpWeights:
     down: Tensor
     final_norm: Tensor
     lm_head: Tensor
+    target_norm: Tensor
 
 
 def split_rotary(head_dim: int, rotary_dim: int) -> Tensor:
@@ -139,8 +144,12 @@ class MtpNet(AttentionSpace):
         self.weights, self.flags = weights, flags
 
     def fused(self, features: Tensor) -> Tensor:
-        """Return the target's states [n, h] as they are."""
-        return features
+        """Return what the first step reads of the target's states after its final norm [n, h].
+
+        Before the norm a state is the same up to its length and the norm's weight; the length is
+        lost on the norm that reads it next.
+        """
+        return features if self.flags.norm_in == "after" else features / self.weights.target_norm
 
     def forward(
         self,
@@ -176,7 +185,7 @@ class MtpNet(AttentionSpace):
         gate, up = product(self.normed(x, weights.mlp_norm), weights.gate_up).chunk(2, -1)
         x = x + product(functional.silu(gate).mul_(up), weights.down)
         cache.length += count
-        return self.normed(x, weights.final_norm) if self.flags.recycle == "after" else x
+        return self.normed(x, weights.final_norm) if self.flags.norm_recycle == "after" else x
 
     def _qk_normed(self, qkv: Tensor) -> Tensor:
         weights = self.weights
@@ -188,7 +197,7 @@ class MtpNet(AttentionSpace):
         return torch.cat((query, key, value), 1).flatten(1)
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """Return the logits [n, vocab] of outputs [n, h]."""
-        if self.flags.recycle == "before":
+        """Return the logits [n, draft vocab] of outputs [n, h]."""
+        if self.flags.norm_recycle == "before":
             outputs = self.normed(outputs, self.weights.final_norm)
         return product(outputs, self.weights.lm_head)

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from speclab.core.errors import ModelUnavailable
 from speclab.models.heads.eagle import EagleHandle
+from speclab.models.heads.eagle_files import head_source
 from speclab.models.heads.files import (
     check_shape,
     check_target,
@@ -32,10 +35,11 @@ from speclab.models.heads.mtp import (
     MtpFlags,
     MtpNet,
     MtpWeights,
+    NormStage,
     PartialRotary,
-    RecycledNorm,
     split_rotary,
 )
+from speclab.models.heads.mtp_flags import choose_flags
 
 UNREADABLE = {
     "self_attn.kv_a_proj_with_mqa.weight": "latent attention",
@@ -108,19 +112,33 @@ def layouts(num_layers: int) -> tuple[Layout, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MtpHandle(EagleHandle):
+    """A loaded module of one target; its session is that of an EAGLE head.
+
+    Attributes:
+        accepted: drafted tokens accepted per round under each combination of flags, where they
+            were chosen by measurement.
+    """
+
+    accepted: Mapping[MtpFlags, float] = field(default_factory=dict)
+
+
 def load_head(
     folder: Path,
     target: Any,
     *,
     concat: ConcatOrder | None = None,
-    recycle: RecycledNorm | None = None,
-) -> EagleHandle:
+    norm_in: NormStage | None = None,
+    norm_recycle: NormStage | None = None,
+) -> MtpHandle:
     """Load a module from a folder that holds it, or a whole model with it.
 
     Args:
         folder: weights, `config.json` and, for a module trained here, a manifest.
         target: the handle it drafts for.
-        concat, recycle: overrule the family's flags; which is right shows in acceptance only.
+        concat, norm_in, norm_recycle: overrule the manifest. A flag that neither states is chosen
+            by measured acceptance.
 
     Raises:
         ModelUnavailable: for a missing key, a wrong shape, a kind of layer that is not read, or a
@@ -130,21 +148,28 @@ def load_head(
     check_target(manifest, target, "mtp")
     tensors, config = read_tensors(folder), read_config(folder)
     layout = _layout_of(tensors, int(target.model.config.num_hidden_layers))
-    given = {"concat": concat, "recycle": recycle}
-    chosen = {name: value or manifest.get(name) for name, value in given.items()}
-    flags = dataclasses.replace(
-        layout.flags, **{name: value for name, value in chosen.items() if value}
-    )
-    files = _MtpFiles(layout, tensors, config, target, flags)
-    return EagleHandle(
-        name="mtp",
-        net=files.net(),
-        taps=("hidden[-1]",),
-        vocab_size=target.vocab_size,
-        num_parameters=sum(t.numel() for k, t in tensors.items() if k.startswith(layout.stem)),
-        source=f"local:{folder}",
-        rank_acceptance=tuple(manifest.get("rank_acceptance", ())),
-    )
+    given = {"concat": concat, "norm_in": norm_in, "norm_recycle": norm_recycle}
+    stated = {name: value or manifest.get(name) for name, value in given.items()}
+    known = {name: value for name, value in stated.items() if value}
+    flags = dataclasses.replace(layout.flags, **known)
+
+    def make(flags: MtpFlags) -> MtpHandle:
+        files = _MtpFiles(layout, tensors, config, target, flags)
+        return MtpHandle(
+            name="mtp",
+            net=files.net(),  # type: ignore[arg-type]
+            taps=("hidden[-1]",),
+            vocab_size=target.vocab_size,
+            to_target=files.to_target(),
+            num_parameters=files.num_parameters(),
+            source=head_source(folder, manifest),
+            rank_acceptance=tuple(manifest.get("rank_acceptance", ())),
+        )
+
+    if len(known) == len(given):
+        return make(flags)
+    choice = choose_flags(make, target, flags, [name for name in given if name not in known])
+    return dataclasses.replace(make(choice.flags), accepted=choice.accepted)
 
 
 def _layout_of(tensors: Mapping[str, Tensor], num_layers: int) -> Layout:
@@ -184,6 +209,18 @@ class _MtpFiles:
     target: Any
     flags: MtpFlags
     used: set[str] = field(default_factory=set)
+
+    def num_parameters(self) -> int:
+        """Return the module's parameters; what it shares with the target is not counted."""
+        mine = (t for key, t in self.tensors.items() if key.startswith(self.layout.stem))
+        return sum(tensor.numel() for tensor in mine)
+
+    def to_target(self) -> NDArray[np.int64] | None:
+        """Return the target ids of a module that drafts a part of the vocabulary; None: all."""
+        if "d2t" not in self.tensors:
+            return None
+        offsets = self.tensors["d2t"].numpy().astype(np.int64)
+        return np.arange(len(offsets)) + offsets
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a value of the module's configuration, or else of the target's."""
@@ -252,13 +289,16 @@ class _MtpFiles:
         own = layout.stem + layout.lm_head
         if layout.lm_head and own in self.tensors:
             lm_head = self.take(own, *lm_head.shape)
+        ids = self.to_target()
+        target_norm = model.model.norm.weight.detach()
         return {
             "embedding": model.get_input_embeddings().weight.detach(),
             "fc": fc,
             "embedding_norm": self.norm(layout.stem + layout.embedding_norm, hidden),
             "state_norm": self.norm(layout.stem + layout.state_norm, hidden),
             "final_norm": self.norm(layout.stem + layout.final_norm, hidden),
-            "lm_head": lm_head,
+            "lm_head": lm_head if ids is None else lm_head[torch.from_numpy(ids)],
+            "target_norm": target_norm + 1.0 if self.flags.zero_centred else target_norm,
         }
 
     def _attention(
