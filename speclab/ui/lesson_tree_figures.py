@@ -47,6 +47,7 @@ def tree_reply(given: dict[str, Any]) -> Reply:
             "this_tree": found.exact.tokens_per_pass,
             "chain": found.chain,
             "best": found.best,
+            "mistaken": found.misread.tokens_per_pass,
         },
         "limits": {"nodes": MAX_NODES, "children": len(TOKENS)},
     }

@@ -1,7 +1,7 @@
 // A draft tree that the reader shapes: the mask beside it, and what one round makes of it, exactly.
 const BOX = {width: 3.4, height: 2.8, stepX: 4.5, stepY: 3.3};
 const kind = `siblings-${Math.random().toString(36).slice(2)}`;
-let given = read(), state = given.state, chosen = [], asked = 0, fault = '';
+let given = read(), state = given.state, chosen = given.state.paths[0] || [], asked = 0, fault = '';
 const same = (left, right) => left.join() === right.join();
 const em = (value) => `${value.toFixed(2)}em`;
 const short = (node) => (state.siblings === 'top-k' ? state.tokens[node] : fillIn(given.words.nth, {n: state.paths[node].at(-1) + 1}));
