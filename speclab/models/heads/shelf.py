@@ -17,6 +17,8 @@ LOADERS: dict[str, str] = {
     "hydra": "speclab.models.heads.hydra",
     "eagle1": "speclab.models.heads.eagle_files",
     "eagle3": "speclab.models.heads.eagle_files",
+    "mtp": "speclab.models.heads.mtp_files",
+    "parallel_mtp": "speclab.models.heads.mtp_parallel",
 }
 """Module that has `load_head(folder, target)` of each kind of head, by its name in cards."""
 

@@ -1,0 +1,94 @@
+"""Multi-token prediction: the target's own module drafts a chain, used again for every token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from speclab.core.laws import Sampling
+from speclab.core.protocols import DraftKit, LocalText, MethodCard, Proposal, Room
+from speclab.core.randomness import Randomness
+from speclab.methods.head_chain import ChainDraft, gamma_param
+from speclab.methods.head_tree import HeadTreeRun, TreeSize
+from speclab.methods.rank_drafting import head_of
+
+CHAIN_WORDS = frozenset({"chain", "raw_draft"})
+
+
+class MtpRun(HeadTreeRun):
+    """One request: the module's cache, and a chain after the last verified token.
+
+    Args:
+        head: an `MtpHandle`. kit: the request. gamma: most tokens per round.
+    """
+
+    def __init__(self, head: Any, kit: DraftKit, gamma: int) -> None:
+        super().__init__(head, kit, TreeSize(depth=gamma, top_k=1, total_tokens=gamma))
+        self._kit = kit
+
+    def draft(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
+        """Draft token by token; the module reads its own last output and the token it gave.
+
+        **Source:** DeepSeek-V3 2412.19437, section 2.2; FastMTP 2509.18362, section 3.
+        """
+        chain, drafted = ChainDraft(self._kit, room), root
+        for depth in range(1, min(size.depth, size.total_tokens) + 1):
+            token = chain.add(self.head.row(drafted.logits[0]), rng)
+            if chain.ended or depth == min(size.depth, size.total_tokens):
+                break
+            drafted = self.session.grow(drafted.features, [token], None, depth)
+        return chain.proposal(len(chain.tokens))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mtp:
+    """A module trained with the target drafts from the target's last state and the next token.
+
+    Attributes:
+        num_speculative_tokens: gamma.
+
+    **Source:** DeepSeek-V3 2412.19437, section 2.2.
+    **Deviation:** one module drafts every token, also beyond the depth it was trained for, as
+    serving engines do; the paper has one module per depth.
+    """
+
+    num_speculative_tokens: int = 3
+
+    card: ClassVar[MethodCard] = MethodCard(
+        name="mtp",
+        title=LocalText("MTP (chained module)", "MTP（链式模块）"),
+        one_liner=LocalText(
+            "A module trained together with the target drafts one token, then reads its own output "
+            "for the next, also beyond the depth it was trained for.",
+            "与目标模型一起训练的模块先起草一个词元，再读取自己的输出起草下一个，"
+            "也会用到训练时没有的深度。",
+        ),
+        paper="DeepSeek-V3, 2024",
+        paper_url="https://arxiv.org/abs/2412.19437",
+        needs=frozenset({"hidden", "head:mtp"}),
+        provides=CHAIN_WORDS | {"sampled", "deterministic"},
+        params=(
+            gamma_param(
+                3,
+                16,
+                LocalText(
+                    "How many tokens are drafted per round; each is one pass of the module.",
+                    "每轮起草多少个词元；每个词元需要模块的一次前向。",
+                ),
+            ),
+        ),
+        colour_token="method-9",
+    )
+    taps: ClassVar[tuple[str, ...]] = ()
+
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """Drawn from the module's law, or its most likely tokens at temperature 0."""
+        return CHAIN_WORDS | {"deterministic" if sampling.greedy else "sampled"}
+
+    def start(self, kit: DraftKit) -> MtpRun:
+        """Feed the prompt's states to the module.
+
+        Raises:
+            UnsupportedModel: if the pair has no module.
+        """
+        return MtpRun(head_of(kit, "mtp"), kit, self.num_speculative_tokens)
