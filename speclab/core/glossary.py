@@ -148,6 +148,18 @@ _NUMBERS = (
         ),
     ),
     Number(
+        name="tested_per_level",
+        title=LocalText("tested per level", "每层检验数"),
+        definition=LocalText(
+            "Tested nodes of level i divided by the rounds that tested at least one there.",
+            "第 i 层被检验的节点数除以在该层至少检验了一个节点的轮数。",
+        ),
+        trap=LocalText(
+            "A chain gives 1. A wide level costs the target pass all its nodes, tested or not.",
+            "链总是 1。一层再宽，无论是否检验到，目标模型的前向都要为它的所有节点付出代价。",
+        ),
+    ),
+    Number(
         name="mean_accepted_tokens",
         title=LocalText("accepted per round", "每轮接受数"),
         definition=LocalText("Accepted tokens divided by rounds.", "被接受的词元数除以轮数。"),

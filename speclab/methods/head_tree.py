@@ -93,6 +93,16 @@ class TreeSize:
         """Whether no node can have a sibling."""
         return self.top_k == 1 or self.total_tokens == 1
 
+    @property
+    def most_candidates(self) -> int:
+        """Most nodes a dynamic tree can look at: `top_k` nodes per level have `top_k` children."""
+        return self.top_k + (self.depth - 1) * self.top_k**2
+
+    @property
+    def most_places(self) -> int:
+        """Most nodes of any tree of this depth and width."""
+        return sum(self.top_k**level for level in range(1, self.depth + 1))
+
 
 class HeadRow:
     """The head's law after one node; made only when somebody looks at it."""

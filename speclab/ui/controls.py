@@ -26,6 +26,7 @@ from speclab.ui.settings import (
     rules_for,
 )
 from speclab.ui.texts import WORDS, byte_size
+from speclab.ui.tree_words import missing_html, tree_html
 
 CUSTOM_CHOICE = "custom"
 
@@ -38,6 +39,7 @@ class Controls:
         params: one component per (method, parameter).
         groups: one group of parameters per method.
         folds: the folded part of a group, where there is one.
+        trees: what a tree's parameters come to, for the methods that draft one.
     """
 
     lab: Lab
@@ -49,6 +51,7 @@ class Controls:
     params: dict[tuple[str, str], Any] = field(default_factory=dict)
     groups: dict[str, gr.Column] = field(default_factory=dict)
     folds: dict[str, gr.Accordion] = field(default_factory=dict)
+    trees: dict[str, gr.HTML] = field(default_factory=dict)
     prompt: gr.Textbox = field(init=False)
     sampling: dict[str, Any] = field(default_factory=dict)
     rule: gr.Dropdown = field(init=False)
@@ -108,7 +111,7 @@ class Controls:
             elem_id="method",
             elem_classes="sl-list",
         )
-        self.about = gr.HTML(self.method_html(start.method), elem_id="method-about")
+        self.about = gr.HTML(self.method_html(start.method, start.pair), elem_id="method-about")
         for name, kind in self.lab.methods.items():
             visible = name == start.method and bool(kind.card.params)
             with gr.Column(visible=visible, elem_classes="sl-params") as group:
@@ -121,6 +124,9 @@ class Controls:
         for param in params[:1]:
             value = values.get(param.name, param.default)
             self.params[method, param.name] = self._param(method, param, value)
+        defaults = {param.name: param.default for param in params}
+        if about := tree_html(self.lab.methods[method].card, {**defaults, **values}, self.lang):
+            self.trees[method] = gr.HTML(about, elem_id=f"tree-about-{method}")
         if params[1:]:
             title = self.words["more_params"]
             with gr.Accordion(title, open=False, elem_id=f"more-{method}") as fold:
@@ -242,15 +248,26 @@ class Controls:
         text = getattr(item.lesson, self.lang) if item else ""
         return f'<p class="sl-lesson">{html.escape(text)}</p>'
 
-    def method_html(self, method: str) -> str:
-        """Return one line about a method with a link to its paper."""
+    def method_html(self, method: str, pair: str) -> str:
+        """Return one line about a method with a link to its paper; and why a pair cannot run it."""
         card = self.lab.methods[method].card
         text = html.escape(getattr(card.one_liner, self.lang))
         paper = html.escape(card.paper)
         link = html.escape(card.paper_url, quote=True)
         if link:
             paper = f'<a href="{link}" target="_blank" rel="noopener noreferrer">{paper}</a>'
-        return f'<p class="sl-about">{text} <cite>{paper}</cite></p>'
+        missing = missing_html(self.lab, method, pair, self.lang)
+        return f'<p class="sl-about">{text} <cite>{paper}</cite></p>{missing}'
+
+    def tree_inputs(self, method: str) -> list[Any]:
+        """Return the components of a method's parameters, in the card's order."""
+        return [part for (owner, _), part in self.params.items() if owner == method]
+
+    def tree_text(self, method: str, *values: Any) -> str:
+        """Return what the values of `tree_inputs` come to."""
+        card = self.lab.methods[method].card
+        names = [param.name for param in card.params]
+        return tree_html(card, dict(zip(names, values, strict=True)), self.lang)
 
     def pair_html(self, pair: str) -> str:
         """Return what a pair is and what it costs to load."""
@@ -396,7 +413,7 @@ class Controls:
         """Return the updates of `views()` for the settings."""
         return [
             self.lesson_html(settings.preset),
-            self.method_html(settings.method),
+            self.method_html(settings.method, settings.pair),
             self.pair_html(settings.pair),
             gr.update(visible=settings.pair.startswith(CUSTOM)),
             self.rule_html(settings.method, settings.rule),

@@ -17,6 +17,7 @@ from speclab.core.errors import SpeclabError
 from speclab.core.glossary import number_named
 from speclab.core.records import Round, Trace
 from speclab.ui.backend import Lab
+from speclab.ui.depths import depths
 from speclab.ui.texts import WORDS
 from speclab.ui.texts_errors import error_text, sentence
 
@@ -97,6 +98,7 @@ def load_message(
             "stopped": stopped,
             "badge": badge,
             "summary": summary(lab, trace, lang),
+            "depths": depths(trace, lang),
             "rule_source": rule_source(rule.verify) if rule else [],
             "banner": "" if live else banner(lab, trace, lang),
             "warnings": [sentence(warning, lang) for warning in trace.warnings],
@@ -147,6 +149,7 @@ class LiveMessages:
             "rounds": [encode_record(round_) for round_ in self._rounds[self._sent :]],
             "pieces": self._fresh,
             "summary": summary(self._lab, self.trace, self._lang),
+            "depths": depths(self.trace, self._lang),
             "done": False,
             "banner": "",
         }

@@ -4,15 +4,16 @@ The value is one message as JSON text; clicks, hovers and steps never reach the 
 
 `load` shows a run: `{"op": "load", "trace": <Trace>, "run": id, "live": bool, "badge": text,
 "summary": [{"name", "title", "symbol", "value", "unit", "definition", "badge"}],
-"rule_source": [lines], "banner": text, "stopped": bool, "warnings": [sentences], "start":
-{"round": r, "steps": bool}}`; `start` says where to stand first, in sub-steps. Sent again for
-the run on show, it adds what is new and keeps the reader's place; where the rounds on show are not
-the beginning of its rounds, it replaces them all.
+"depths": {"rows": [{"depth", "cumulative", "conditional", "tested", "drafted"}], "tree": whether,
+"about": [{"title", "text"}], "badge"}, "rule_source": [lines], "banner": text, "stopped": bool,
+"warnings": [sentences], "start": {"round": r, "steps": bool}}`; `start` says where to stand first,
+in sub-steps. Sent again for the run on show, it adds what is new and keeps the reader's place;
+where the rounds on show are not the beginning of its rounds, it replaces them all.
 
 `append` adds rounds to a live run: `{"op": "append", "run": id, "rounds": [<Round>],
-"pieces": {id: base64}, "summary": [...], "done": bool, "banner": text}`. It is ignored unless
-`run` is the run on show; rounds known already are dropped, and after a gap the player waits for a
-`load`. A live run ends with a `load` of the whole run.
+"pieces": {id: base64}, "summary": [...], "depths": {...}, "done": bool, "banner": text}`. It is
+ignored unless `run` is the run on show; rounds known already are dropped, and after a gap the
+player waits for a `load`. A live run ends with a `load` of the whole run.
 
 `?round=` (from 0) and `?node=` (a node id or `next`) in the address pin a token; `?guess=1` starts
 with *guess first* on.
@@ -29,6 +30,7 @@ _ASSETS = Path(__file__).parents[2] / "assets"
 _SCRIPTS = (
     "dom",
     "text",
+    "tree_model",
     "model",
     "state",
     "strip",
@@ -41,6 +43,9 @@ _SCRIPTS = (
     "card",
     "folds",
     "fold_table",
+    "fold_depths",
+    "tree_drawing",
+    "tree_mask",
     "fold_tree",
     "fold_cache",
     "layout",

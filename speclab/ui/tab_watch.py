@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,21 @@ class Watch:
         )
         controls.method.input(
             self._on_method,
-            [controls.method, controls.rule],
+            [controls.method, controls.rule, controls.pair],
             [controls.about, controls.rule, controls.rule_about, *controls.groups.values()],
             queue=False,
             **QUIET,
         )
+        for method, view in controls.trees.items():
+            inputs = controls.tree_inputs(method)
+            gr.on(
+                [part.change for part in inputs],
+                partial(controls.tree_text, method),
+                inputs,
+                view,
+                queue=False,
+                **QUIET,
+            )
         controls.rule.input(
             controls.rule_html,
             [controls.method, controls.rule],
@@ -138,7 +149,11 @@ class Watch:
             **QUIET,
         )
         controls.pair.input(
-            self._on_pair, controls.pair, [controls.facts, controls.custom], queue=False, **QUIET
+            self._on_pair,
+            [controls.pair, controls.method],
+            [controls.facts, controls.custom, controls.about],
+            queue=False,
+            **QUIET,
         )
         self.copy.click(self._on_copy, values, [self.link, self.status], queue=False, **QUIET).then(
             None, self.link, None, js=COPY, api_visibility="private"
@@ -205,20 +220,25 @@ class Watch:
         views = self.controls.show(settings)
         if pair == CUSTOM_CHOICE or pair in self.lab.pairs:
             updates[1:4] = [gr.skip()] * 3
+            views[1] = self.controls.method_html(settings.method, pair)
             views[2:4] = [gr.skip()] * 2
         return [*updates, *views, *self._show_recorded(item)]
 
-    def _on_method(self, method: str, rule: str) -> list[Any]:
+    def _on_method(self, method: str, rule: str, pair: str) -> list[Any]:
         rule = best_rule(self.lab, method, rule)
         return [
-            self.controls.method_html(method),
+            self.controls.method_html(method, pair),
             gr.update(choices=self.controls.rule_choices(method), value=rule),
             self.controls.rule_html(method, rule),
             *self.controls.group_updates(method),
         ]
 
-    def _on_pair(self, pair: str) -> list[Any]:
-        return [self.controls.pair_html(pair), gr.update(visible=pair == CUSTOM_CHOICE)]
+    def _on_pair(self, pair: str, method: str) -> list[Any]:
+        return [
+            self.controls.pair_html(pair),
+            gr.update(visible=pair == CUSTOM_CHOICE),
+            self.controls.method_html(method, pair),
+        ]
 
     def _on_check(self, target: str, draft: str) -> Iterator[str]:
         """Show what the two models cost; the hub is asked only here and by a run."""

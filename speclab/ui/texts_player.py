@@ -6,6 +6,9 @@ find the line of a rule's source to light.
 
 from __future__ import annotations
 
+from speclab.ui.texts_tree import EN as TREE_EN
+from speclab.ui.texts_tree import ZH as TREE_ZH
+
 _CODE_KEYWORDS = {
     "code_verify": "rows[",
     "code_coin": "rng.flip(|rng.draw(|== drawn",
@@ -16,6 +19,7 @@ _CODE_KEYWORDS = {
 
 EN: dict[str, str] = {
     **_CODE_KEYWORDS,
+    **TREE_EN,
     # names
     "target": "target",
     "draft": "draft",
@@ -172,7 +176,7 @@ EN: dict[str, str] = {
     "evidence_head": "head {value}",
     "evidence_pool_hit": "found in the n-gram pool",
     "evidence_stopped_early": "draft stopped early",
-    "evidence_confidence": "draft's confidence {value}",
+    "evidence_confidence": "path probability {value}, says the draft",
     # stops and outcomes
     "stop_eos": "end of text",
     "stop_stop_string": "stop string",
@@ -189,8 +193,6 @@ EN: dict[str, str] = {
     # fold-outs
     "table": "Round table",
     "table_ask": "What did each round bring?",
-    "tree": "Draft tree and attention mask",
-    "tree_ask": "How does one pass score every branch?",
     "cache": "KV cache",
     "cache_ask": "What stays in memory after a rejection?",
     "timeline": "Timeline",
@@ -215,16 +217,6 @@ EN: dict[str, str] = {
     "tape_target": "target draws",
     "tape_residual": "residual draws",
     "no_code": "No source code came with this run.",
-    "tree_empty": "Nothing was drafted in this round, so there is no tree.",
-    "tree_big": "This tree has {n} nodes; up to {most} can be drawn legibly.",
-    "tree_aria": "Draft tree of {n} nodes, {accepted} accepted.",
-    "tree_caption": "Draft tree: the thick path was accepted.",
-    "mask_caption": "Attention mask: each row sees the filled columns, itself and its ancestors"
-    " only.",
-    "mask_aria": "Attention mask of {n} rows; a token attends to its ancestors and the context.",
-    "pending_token": "pending",
-    "pending_short": "pending",
-    "context_short": "context",
     "kv_help": "Round {n}: the target wrote {written} new entries and rolled {dropped} back.",
     "kv_context": "{n} kept before",
     "kv_pending": "the pending token: read in this pass, kept",
@@ -253,6 +245,7 @@ EN: dict[str, str] = {
 
 ZH: dict[str, str] = {
     **_CODE_KEYWORDS,
+    **TREE_ZH,
     # names
     "target": "目标模型",
     "draft": "草稿模型",
@@ -403,7 +396,7 @@ ZH: dict[str, str] = {
     "evidence_head": "第 {value} 个头",
     "evidence_pool_hit": "来自 n-gram 池",
     "evidence_stopped_early": "草稿提前停止",
-    "evidence_confidence": "草稿置信度 {value}",
+    "evidence_confidence": "草稿给整条路径的概率 {value}",
     # stops and outcomes
     "stop_eos": "文本结束",
     "stop_stop_string": "停止字符串",
@@ -420,8 +413,6 @@ ZH: dict[str, str] = {
     # fold-outs
     "table": "轮次表",
     "table_ask": "每一轮带来了什么？",
-    "tree": "草稿树与注意力掩码",
-    "tree_ask": "一次前向如何给所有分支打分？",
     "cache": "KV 缓存",
     "cache_ask": "拒绝之后，缓存里留下什么？",
     "timeline": "时间线",
@@ -445,15 +436,6 @@ ZH: dict[str, str] = {
     "tape_target": "目标抽到",
     "tape_residual": "残差抽到",
     "no_code": "这次运行没有附带源代码。",
-    "tree_empty": "这一轮没有起草，因此没有树。",
-    "tree_big": "这棵树有 {n} 个节点；最多能清楚地画出 {most} 个。",
-    "tree_aria": "有 {n} 个节点的草稿树，接受了 {accepted} 个。",
-    "tree_caption": "草稿树：粗线为被接受的路径。",
-    "mask_caption": "注意力掩码：每一行只能看到填色的列，即它自己和祖先。",
-    "mask_aria": "{n} 行的注意力掩码；每个词元只关注祖先和上下文。",
-    "pending_token": "待处理",
-    "pending_short": "待处理",
-    "context_short": "上下文",
     "kv_help": "第 {n} 轮：目标模型写入 {written} 条新缓存，回滚 {dropped} 条。",
     "kv_context": "此前保留 {n} 条",
     "kv_pending": "待处理词元：本次前向读入，保留",

@@ -12,7 +12,14 @@ from speclab.core.records import Trace
 from speclab.core.rules import rejection
 from speclab.ui.player import player
 from speclab.ui.texts_player import EN, ZH
-from tests.ui.player_traces import chain_trace, large_trace, split_trace, tree_trace
+from tests.ui.player_traces import (
+    chain_trace,
+    grown_trace,
+    large_trace,
+    split_trace,
+    tree_trace,
+    wide_trace,
+)
 
 PROJECTOR = """:root.sd-projector, :root.sd-projector body{--text-xxs:14px;--text-xs:16px;
 --text-sm:19px;--text-md:22px;--text-lg:26px;--text-xl:30px;--text-xxl:36px}
@@ -67,6 +74,8 @@ MAKERS = {
     "match": lambda: chain_trace(40, rule="match"),
     "onehot": lambda: chain_trace(40, one_hot=True),
     "tree": tree_trace,
+    "wide": wide_trace,
+    "grown": grown_trace,
     "split": split_trace,
     "large": large_trace,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -214,6 +215,71 @@ def tree_trace(seed: int = 3, tokens: int = 24) -> Trace:
         rounds=tuple(rounds),
         prefill_s=0.02,
         pieces=encoded_pieces(),
+    )
+
+
+def wide_trace(size: int = 64, seed: int = 4) -> Trace:
+    """Return a run of two rounds whose tree has `size` nodes, up to eight children and levels."""
+    rng, coins = np.random.default_rng(seed), Seeded(seed)
+    parents, depths, children = [], [0], [0]
+    for node in range(size):
+        open_ = [at for at in range(node + 1) if depths[at] < 8 and children[at] < 8]
+        above = int(rng.choice(open_[:9]))
+        parents.append(above - 1)
+        depths.append(depths[above] + 1)
+        children[above] += 1
+        children.append(0)
+    rounds: list[Round] = []
+    context = len(CHAT)
+    for index in range(2):
+        laws = [some_law(rng, 0.3) for _ in range(size + 1)]
+        drawn = [coins.draw(laws[parent + 1]) for parent in parents]
+        tree = TokenTree(tuple(drawn), tuple(parents))
+        draft = [laws[parent + 1] for parent in parents]
+        rounds.append(judged_round(index, context, tree, laws, draft, "token", coins))
+        context += len(rounds[-1].emitted)
+    return Trace(
+        spec=spec("tree"), prompt_tokens=CHAT, rounds=tuple(rounds), pieces=encoded_pieces()
+    )
+
+
+def grown_trace(seed: int = 5) -> Trace:
+    """Return rounds of the real dynamic tree over made-up laws; five candidates unrecorded."""
+    from speclab.methods.dynamic_tree import Candidates
+    from speclab.methods.head_tree import HeadRow, confidences
+
+    rng, coins = np.random.default_rng(seed), Seeded(seed)
+    rounds: list[Round] = []
+    context = len(CHAT)
+    for index in range(3):
+        found, level = Candidates(), [-1]
+        for depth in range(3):
+            first = len(found.tokens)
+            for parent in level:
+                law = some_law(rng, 0.3)
+                best = np.argsort(-law)[:3]
+                above = 0.0 if parent < 0 else found.values[parent]
+                row = HeadRow(None, None)
+                found.add(parent, row, best.tolist(), (above + np.log(law[best])).tolist())
+            if depth:
+                found.expanded += level
+            order = np.argsort(-np.asarray(found.values[first:]), kind="stable")[:2]
+            level = [first + int(node) for node in order]
+        kept = found.best(7)
+        places = {node: place for place, node in enumerate(kept)} | {-1: -1}
+        tree = TokenTree(
+            tuple(found.tokens[node] for node in kept),
+            tuple(places[found.parents[node]] for node in kept),
+        )
+        laws = [some_law(rng, 0.3) for _ in range(8)]
+        draft: list[Law | None] = [None] * 7
+        made = judged_round(index, context, tree, laws, draft, "token", coins)
+        sure = confidences(float(np.exp(found.values[node])) for node in kept)
+        grown = replace(found.seen(kept), value=5.0)
+        rounds.append(replace(made, evidence=(*sure, grown)))
+        context += len(made.emitted)
+    return Trace(
+        spec=spec("eagle"), prompt_tokens=CHAT, rounds=tuple(rounds), pieces=encoded_pieces()
     )
 
 

@@ -10,9 +10,10 @@ function headLine(item, phase) {
   const state = phase === 'done' ? label(`state_${item.state}`) : label('state_drafted');
   const head = make('div', {class: 'card-head'}, chip, make('strong', {class: 'card-state'}, state), make('span', {class: 'card-place'}, place.join(' · ')));
   for (const fact of round.evidence) {
+    if (fact.kind === 'grown') continue;
     if (fact.node !== undefined && fact.node !== -1 && fact.node !== item.node) continue;
     if (item.node === 'next' && fact.kind !== 'no_match') continue;
-    const values = {start: fact.start || 0, stop: fact.stop || 0, value: fact.kind === 'head' ? fact.value || 0 : prob(fact.value || 0)};
+    const values = {start: fact.start || 0, stop: fact.stop || 0, value: fact.kind === 'head' ? fact.value || 0 : prob(fact.values?.[item.node] ?? (fact.value || 0))};
     head.append(make('span', {class: 'note'}, label(`evidence_${fact.kind}`, values)));
   }
   if (round.raw.near_tie && item.node === 'next') head.append(make('span', {class: 'note', title: label('near_tie_help')}, label('near_tie')));
@@ -75,7 +76,15 @@ function chartPart(item, phase) {
   return [modes, chartLegend(data), drawChart(item, data), rest, more || null];
 }
 
+/* Draw the card. Asked for from below it, the page scrolls by as much as the card grew or shrank, so
+   that nothing moves under the pointer. */
 function drawCard() {
+  const before = view.below ? ui.folds.getBoundingClientRect().top : 0;
+  paintCard();
+  if (view.below) scrollBy(0, ui.folds.getBoundingClientRect().top - before);
+}
+
+function paintCard() {
   const item = shownItem();
   if (!item) return;
   let phase = phaseOf(item);
@@ -83,8 +92,11 @@ function drawCard() {
   if (phase === 'done' && awaitsGuess(item)) phase = 'verify';
   const asks = awaitsGuess(item) && phase === 'verify';
   const known = item.slice && (phase !== 'draft' || item.slice.draft?.length || item.slice.deterministic);
+  const step = !view.hover && item.round === view.round ? currentStep() : null, round = store.rounds[item.round];
   const asksText = () => label('v_verified', {x: quoted(item.token, item.before)});
-  const verdict = [make('p', {class: 'sentence'}, asks ? asksText() : verdictSentence(item, phase)), formulaLine(item, phase)];
+  const sentence = step?.grow ? growSentence(round, step) : asks ? asksText() : verdictSentence(item, phase);
+  const verdict = [make('p', {class: 'sentence'}, sentence), formulaLine(item, phase)];
+  if (step?.grow) verdict.push(make('button', {type: 'button', class: 'btn small', 'data-do': 'show-tree'}, label('grow_show')));
   if (asks) verdict.push(guessForm(item));
   else if (item.flip && phase === 'done') {
     verdict.push(guessResult(item), item.flip.drawn_token === undefined ? drawRuler(item.flip) : drawPair(item));

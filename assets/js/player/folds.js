@@ -1,6 +1,6 @@
 // The fold-outs: drawn only while open, redrawn when the detail round changes.
 const FOLDS = [];
-const FOLD_ORDER = ['table', 'tree', 'cache', 'timeline', 'counters', 'tape', 'code'];
+const FOLD_ORDER = ['table', 'tree', 'cache', 'timeline', 'counters', 'depths', 'tape', 'code'];
 const openFolds = new Set();
 
 /* Register a fold-out. build(body): once per opening and per run; update(body): on every change of
@@ -24,7 +24,7 @@ function toggleFold(name, open) {
 
 function rebuildFold(entry) {
   entry.body.replaceChildren();
-  if (!store.rounds.length && entry.name !== 'counters' && entry.name !== 'code') {
+  if (!store.rounds.length && !['counters', 'depths', 'code'].includes(entry.name)) {
     entry.body.append(make('p', {class: 'hint'}, label('nothing_yet')));
     return;
   }

@@ -12,10 +12,10 @@ const ACTIONS = {
   },
   'open-tree': (pill) => {
     select(itemAt(+pill.closest('[data-r]').dataset.r, 'next'), {pin: false});
-    const node = ui.folds.querySelector('[data-fold="tree"]');
-    node.open = true;
-    node.scrollIntoView({block: 'nearest'});
+    openTree();
   },
+  'show-tree': () => openTree(),
+  grow: goToGrowStep,
   unpin,
   more: () => { view.more = !view.more; drawCard(); },
   'mode-bars': () => { view.mode = 'bars'; drawCard(); },
@@ -24,6 +24,12 @@ const ACTIONS = {
   'save-json': saveTrace,
   'save-csv': saveRounds,
 };
+function openTree() {
+  const node = ui.folds.querySelector('[data-fold="tree"]');
+  node.open = true;
+  node.scrollIntoView({block: 'nearest'});
+}
+
 const STEPPING = new Set(['first', 'prev', 'next', 'last']);
 
 // Time from the click to the first frame after it, for the browser tests.
@@ -40,6 +46,10 @@ function act(name, target) {
   if (!store.rounds.length && !['help'].includes(name)) return;
   if (STEPPING.has(name)) { setPlaying(false); view.follow = false; }
   ACTIONS[name](target);
+}
+
+for (const kind of ['pointerover', 'pointerdown', 'focusin', 'keydown']) {
+  element.addEventListener(kind, (event) => { view.below = ui.folds.contains(event.target); }, {capture: true, passive: true});
 }
 
 element.addEventListener('click', (event) => {
@@ -61,7 +71,7 @@ element.addEventListener('click', (event) => {
 element.addEventListener('pointerover', (event) => {
   if (event.pointerType !== 'mouse') return;
   const node = event.target.closest('[data-node]');
-  if (node?.closest('.fold-body.tree')) lightMask(+node.dataset.node);
+  if (node?.closest('.fold-body.tree')) hoverTree(+node.dataset.node);
   const term = event.target.closest('[data-term]');
   ui.card.dataset.term = term ? term.dataset.term : '';
   const token = event.target.closest('[data-k]:not(.card)');
@@ -71,7 +81,7 @@ element.addEventListener('pointerover', (event) => {
 });
 
 element.addEventListener('pointerout', (event) => {
-  if (event.target.closest('.fold-body.tree')) lightMask(null);
+  if (event.target.closest('.fold-body.tree') && !event.relatedTarget?.closest?.('.fold-body.tree [data-node]')) hoverTree(null);
   if (view.hover && !event.relatedTarget?.closest?.('[data-k]:not(.card)')) preview(null);
 });
 
@@ -118,9 +128,28 @@ const PLAYER_KEYS = {
   Escape: () => { if (!ui.keys.hidden) act('help'); else if (view.pinned) unpin(); },
 };
 
+element.addEventListener('focusin', (event) => {
+  const node = event.target.closest('.tree-svg .node');
+  if (node && node.matches(':focus-visible')) focusTree(node);
+});
+
+element.addEventListener('focusout', (event) => {
+  if (!event.target.closest('.tree-svg .node') || event.relatedTarget?.closest?.('.tree-svg .node')) return;
+  hoverTree(null);
+  if (view.hover) preview(null);
+});
+
+const TREE_KEYS = new Set(['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'Enter', ' ']);
+
 element.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const target = event.target, inRounds = ui.rounds.contains(target), key = event.key;
+  const target = event.target, inRounds = ui.rounds.contains(target), key = event.key, member = target.closest('.tree-svg .node');
+  if (member && TREE_KEYS.has(key)) {
+    event.preventDefault();
+    event.stopPropagation();
+    walkTree(member, key);
+    return;
+  }
   const native = target.matches('input[type=range], select') ? key !== ' ' && key !== '?' && key !== 'Escape' : target.matches('button, summary, input') && (key === ' ' || key === 'Enter');
   if (native) return;
   const run = (inRounds && STRIP_KEYS[key]) || PLAYER_KEYS[key];
@@ -132,7 +161,7 @@ element.addEventListener('keydown', (event) => {
 });
 
 function refresh(message) {
-  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source'], ['warnings', 'warnings']]) {
+  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source'], ['warnings', 'warnings'], ['depths', 'depths']]) {
     if (message[name] !== undefined && message[name] !== null) store[field] = message[name];
   }
   if (message.live !== undefined) store.live = message.live;

@@ -43,7 +43,7 @@ function tokenName(token, carry = NO_BYTES, limit = 40) {
 
 function emptyStore() {
   return {
-    run: null, live: false, done: true, stopped: false, incomplete: false, warnings: null, badge: '', banner: '', summary: [], source: [],
+    run: null, live: false, done: true, stopped: false, incomplete: false, warnings: null, badge: '', banner: '', summary: [], source: [], depths: null,
     trace: {spec: {sampling: {}}, prompt_tokens: [], rounds: [], pieces: {}},
     rounds: [], carry: NO_BYTES, text: '', promptItems: [],
   };
@@ -68,8 +68,8 @@ function nodeState(node, accepted, flips) {
 
 /* The steps a learner can stand on: draft, verify, one per coin, the untested rest, emit. */
 function stepsOf(round) {
-  const steps = [];
-  if (round.size) steps.push({stage: 'draft'});
+  const steps = growSteps(round);
+  if (round.size && !steps.length) steps.push({stage: 'draft'});
   steps.push({stage: 'verify'});
   round.flips.forEach((flip) => steps.push({stage: 'coin', node: flip.node}));
   if (round.items.some((item) => item.state === 'untested')) steps.push({stage: 'coin', rest: true});
@@ -118,8 +118,9 @@ function readRound(raw) {
   const round = {
     raw, index, size: tree.tokens.length, tree, flips, accepted, outcome: verdict.outcome, items, next, chain,
     timing: {start_s: 0, draft_s: 0, target_s: 0, verify_s: 0, commit_s: 0, ...(raw.timing || {})},
-    evidence: raw.evidence || [], startChar: store.text.length,
+    evidence: raw.evidence || [], startChar: store.text.length, startCarry: start,
   };
+  round.grown = readGrown(round);
   for (const token of raw.emitted) {
     const fed = decodeToken(store.carry, token);
     store.carry = fed.carry;

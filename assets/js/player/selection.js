@@ -30,6 +30,7 @@ function paintLinks() {
   for (const old of ui.folds.querySelectorAll('.lit')) old.classList.remove('lit');
   if (item) for (const twin of ui.folds.querySelectorAll(`[data-k="${key}"]`)) twin.classList.add('lit');
   lightSource(item);
+  lightTree();
 }
 
 let sourceNodes = [];

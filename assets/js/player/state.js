@@ -2,7 +2,7 @@
 const view = {
   round: 0, step: null, staged: false, playing: false, speed: 1, timer: null,
   focus: null, pinned: false, hover: null, follow: false, scrubbing: 0,
-  guessing: false, guesses: new Map(), mode: 'bars', more: false,
+  guessing: false, guesses: new Map(), mode: 'bars', more: false, treeHover: null, below: false,
 };
 const ui = {};
 
@@ -30,6 +30,6 @@ function phaseOf(item) {
   if (item.round < view.round || view.step === null) return 'done';
   if (view.step > revealStep(item)) return 'done';
   if (view.step === revealStep(item)) return awaitsGuess(item) ? 'verify' : 'done';
-  if (item.node === 'next') return 'hidden';
+  if (item.node === 'next' || item.depth > currentStep().grow) return 'hidden';
   return currentStep().stage === 'draft' ? 'draft' : 'verify';
 }
