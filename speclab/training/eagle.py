@@ -326,7 +326,7 @@ def train_on(
     numbers = loop.evaluate(module, evaluation)
     description = {
         "name": kind,
-        **_named_target(handle.source),
+        **named_target(handle.source),
         "licence": "Apache-2.0",
         "recipe": dataclasses.asdict(recipe),
         "text": text.facts,
@@ -338,7 +338,7 @@ def train_on(
     return write_head(output, module, head_config(model.config), draft_ids, description, log)
 
 
-def _named_target(source: str) -> dict[str, str]:
+def named_target(source: str) -> dict[str, str]:
     """Return what the manifest says of the target; only bundled weights are the same everywhere."""
     if source.startswith("bundled:"):
         return {"target": source}

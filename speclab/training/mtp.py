@@ -44,8 +44,8 @@ class NativeRecipe:
     """Parameters of the training; the manifests record them.
 
     Attributes:
-        head_minutes: of module and heads on the frozen trunk. minutes: of everything.
-        max_steps: optimiser steps after which either ends earlier, or None.
+        head_steps: optimiser steps of module and heads on the frozen trunk.
+        joint_steps: of everything.
         steps: depth to which the module is unrolled at the end; it begins with one.
         step_decay: weight of step j is this to the power of j, and they add up to 1.
         mtp_weight: lambda, of the module's loss. parallel_weight: of the heads' mean loss.
@@ -57,9 +57,8 @@ class NativeRecipe:
         seed: of what the trunk has no counterpart for.
     """
 
-    head_minutes: float = 14.0
-    minutes: float = 22.0
-    max_steps: int | None = None
+    head_steps: int = 2000
+    joint_steps: int = 600
     steps: int = 3
     step_decay: float = 0.6
     mtp_weight: float = 0.3
@@ -227,10 +226,9 @@ def train_phase(
     joint = phase == "joint"
     model.target.requires_grad_(joint)
     config = loop.LoopConfig(
-        budget_s=60 * (recipe.minutes if joint else recipe.head_minutes),
-        max_steps=recipe.max_steps,
+        max_steps=recipe.joint_steps if joint else recipe.head_steps,
         learning_rate=recipe.learning_rate if joint else recipe.head_learning_rate,
-        evaluate_every_s=420.0,
+        evaluate_every_s=1800.0,
         checkpoint_every_s=60.0,
     )
     checkpoint, log = work / f"mtp-{phase}.pt", work / f"mtp-{phase}.jsonl"

@@ -62,9 +62,12 @@ def train_eagle3(output: Path | None, resume: bool, target: str) -> None:
 
 def train_mtp(output: Path | None, resume: bool, target: str) -> None:
     """Train what predicts further tokens: with its trunk for `pocket`, else on a frozen target."""
-    from speclab.training import mtp_pair
+    from speclab.training import mtp_frozen, mtp_pair
 
-    mtp_pair.train(output, resume=resume)
+    if target == "pocket":
+        mtp_pair.train(output, resume=resume)
+    else:
+        mtp_frozen.train(target, output, resume=resume)
 
 
 RECIPES: dict[str, RecipeRunner] = {

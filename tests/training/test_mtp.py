@@ -34,7 +34,8 @@ from speclab.training.pocket_data import Data
 
 LAYERS = 3
 RECIPE = NativeRecipe(
-    max_steps=30,
+    head_steps=30,
+    joint_steps=30,
     num_heads=2,
     steps=2,
     measured_steps=3,
@@ -212,7 +213,7 @@ def test_both_phases_lower_the_loss_and_resume(tmp_path: Path) -> None:
     ]
     assert all(moved), "the second phase trains all of the trunk"
     again = target(tie_word_embeddings=True).model
-    longer = replace(RECIPE, max_steps=34)
+    longer = replace(RECIPE, joint_steps=34)
     _, done = train_native(again, data, longer, work=tmp_path, resume=True)
     assert done["joint"].step == 34
     lines = [json.loads(line) for line in (tmp_path / "mtp-joint.jsonl").open()]
@@ -224,7 +225,7 @@ def test_the_trunk_moves_more_slowly() -> None:
     model = native(handle)
     config = loop.LoopConfig(max_steps=1, learning_rate=1e-2, autocast_dtype=None)
     optimizer = optimizer_of(model, config, 0.125)
-    before = {name: value.clone() for name, value in model.named_parameters()}
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
     source = lambda step, progress: {"ids": some_ids(), "steps": torch.tensor(2)}  # noqa: E731
     once = replace(config, warmup_steps=1, weight_decay=0.0)
     loop.run_loop(model, source, joint_loss(RECIPE), once, optimizer=optimizer)

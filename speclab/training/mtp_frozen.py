@@ -1,0 +1,232 @@
+"""The recipe of a module of multi-token prediction on a frozen target that has none.
+
+`python -m speclab train mtp --target smollm2-135m [--resume]`. The target's states over text that
+it has written are read from disk; checkpoint and log are kept in `runs/heads/<target>`.
+
+**Source:** FastMTP 2509.18362, section 3 (one module unrolled, weights falling by 0.6, a reduced
+vocabulary for drafting).
+**Deviation:** the target never learns with the module. The module learns the target's laws over
+its draft vocabulary instead of single tokens, where the target's best token is among them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from speclab.core.errors import BadInput
+from speclab.models.catalogue import load_pair
+from speclab.training import export, loop
+from speclab.training.eagle import head_config, named_target
+from speclab.training.eagle_data import TEXTS, HeadText
+from speclab.training.mtp import RANKS, step_weights
+from speclab.training.mtp_export import write_mtp
+from speclab.training.mtp_model import MtpModule, start_mtp
+
+WORK_DIR = Path("runs/heads")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenRecipe:
+    """Parameters of one module; the manifest records them.
+
+    Attributes:
+        minutes: of training. max_steps: optimiser steps after which it ends earlier, or None.
+        steps: depth to which the module is unrolled at the end; it begins with one.
+        step_decay: weight of step j is this to the power of j, and they add up to 1.
+        draft_vocab: tokens it may draft, the most frequent ones of the text.
+        learning_rate: peak.
+        tokens_per_step: of one optimiser step.
+        measured_steps: depth to which the module is measured.
+        seed: of weights and order.
+    """
+
+    minutes: float = 25.0
+    max_steps: int | None = None
+    steps: int = 3
+    step_decay: float = 0.6
+    draft_vocab: int = 8192
+    learning_rate: float = 1e-3
+    tokens_per_step: int = 1024
+    measured_steps: int = 5
+    seed: int = 0
+
+
+RECIPES: dict[str, FrozenRecipe] = {"smollm2-135m": FrozenRecipe()}
+
+
+class FrozenHead:
+    """What module and target share, cut to the module's vocabulary.
+
+    Args:
+        model: the target. draft_ids: target ids it may draft, ascending [draft vocab].
+    """
+
+    def __init__(self, model: Any, draft_ids: Tensor) -> None:
+        self.embedding = model.get_input_embeddings().weight.detach()
+        self.lm_head = model.get_output_embeddings().weight.detach()[draft_ids].clone()
+        self.draft_ids = draft_ids
+        self.known = torch.zeros(len(self.embedding), dtype=torch.bool)
+        self.known[draft_ids] = True
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return logits [..., draft vocab] of normed states [..., h]."""
+        return functional.linear(states, self.lm_head)
+
+    def drafts(self, module: MtpModule, batch: Any, steps: int) -> list[Tensor]:
+        """Return the module's logits per step [rows, length - steps, draft vocab].
+
+        Args:
+            module: the module. batch: `ids` int64 [rows, length] and the target's `states` after
+                them [rows, length, layers, h], of which the last is read.
+            steps: how many.
+        """
+        states = batch["states"][:, :, -1].to(self.embedding.dtype)
+        embedded = functional.embedding(batch["ids"], self.embedding)
+        return [self.logits(out) for out in module(states, embedded, steps)]
+
+
+def frozen_loss(head: FrozenHead, recipe: FrozenRecipe) -> loop.LossFunction:
+    """Return the cross-entropy with the target's later laws, in nats per place that counts."""
+
+    def loss_fn(module: nn.Module, batch: Any) -> Tensor:
+        count, best = int(batch["steps"]), batch["best"]
+        with torch.no_grad():
+            states = batch["states"][:, :, -1].to(head.embedding.dtype)
+            law = head.logits(states).float().softmax(-1)
+        places = best.shape[1] - count
+        drafts = head.drafts(module, batch, count)  # type: ignore[arg-type]
+        total = torch.zeros(())
+        for step, logits in enumerate(drafts):
+            later = slice(1 + step, 1 + step + places)
+            each = logits.float().logsumexp(-1) - torch.linalg.vecdot(law[:, later], logits.float())
+            counts = head.known[best[:, later]].float()
+            one = (each * counts).sum() / counts.sum().clamp(min=1)
+            total = total + step_weights(count, recipe.step_decay)[step] * one
+        return total
+
+    return loss_fn
+
+
+def batches(text: HeadText, recipe: FrozenRecipe) -> loop.BatchSource:
+    """Return the text's batches with `steps`, which are added in the first half of a run."""
+
+    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
+        count = min(recipe.steps, 1 + int(2 * recipe.steps * progress))
+        return {**text.batch_at(step, progress), "steps": torch.tensor(count)}
+
+    return batch_at
+
+
+def agreement_of(head: FrozenHead, rows: list[Any], steps: int) -> loop.Evaluation:
+    """Return an evaluation on held-out batches.
+
+    Keys: `mtp`, per step how often module and target have the same best token; `ranks`, how often
+    the target's best token is the module's r-th best at its first step.
+    """
+
+    def evaluation(module: nn.Module) -> dict[str, Any]:
+        hits, ranks, total = torch.zeros(steps), torch.zeros(RANKS), 0
+        for batch in rows:
+            places = batch["ids"].shape[1] - steps
+            drafts = head.drafts(module, batch, steps)  # type: ignore[arg-type]
+            for step, logits in enumerate(drafts):
+                wanted = batch["best"][:, 1 + step : 1 + step + places]
+                top = head.draft_ids[logits.topk(RANKS, -1).indices]
+                same = (top == wanted[..., None]).sum((0, 1))
+                hits[step] += same[0]
+                ranks += same if step == 0 else 0
+            total += len(batch["ids"]) * places
+        return {
+            "mtp": [round(float(n) / total, 4) for n in hits],
+            "ranks": [round(float(n) / total, 4) for n in ranks],
+        }
+
+    return evaluation
+
+
+def train_on(
+    handle: Any,
+    text: HeadText,
+    recipe: FrozenRecipe,
+    *,
+    work: Path,
+    output: Path,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Train a module on a loaded target and write it; return its manifest.
+
+    Args:
+        handle: of the target, in float32.
+        text: batches that hold `ids`, `states` and `best`.
+        recipe: parameters.
+        work: folder of checkpoint and log. output: folder of the head.
+        resume: continue from the checkpoint if there is one.
+    """
+    model = handle.model.requires_grad_(False)
+    draft_ids = torch.from_numpy(text.counts).topk(recipe.draft_vocab).indices.sort().values
+    head, config = FrozenHead(model, draft_ids), head_config(model.config)
+    module = start_mtp(model, config, recipe.seed)
+    checkpoint, log = work / "mtp.pt", work / "mtp.jsonl"
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+    evaluation = agreement_of(head, text.held_out, recipe.measured_steps)
+    done = loop.run_loop(
+        module,
+        batches(text, recipe),
+        frozen_loss(head, recipe),
+        loop.LoopConfig(
+            budget_s=recipe.minutes * 60,
+            max_steps=recipe.max_steps,
+            learning_rate=recipe.learning_rate,
+            warmup_steps=30,
+            evaluate_every_s=600.0,
+            checkpoint_every_s=60.0,
+        ),
+        checkpoint=checkpoint,
+        log=log,
+        resume=resume,
+        evaluation=evaluation,
+    )
+    numbers = loop.evaluate(module, evaluation)
+    description = {
+        "name": "mtp",
+        **named_target(handle.source),
+        "licence": "Apache-2.0",
+        "recipe": dataclasses.asdict(recipe),
+        "text": text.facts,
+        "parameters": export.count_parameters(module),
+        "training": dataclasses.asdict(done),
+        "held_out_top1": numbers["mtp"],
+        "rank_acceptance": numbers["ranks"],
+    }
+    layers = int(model.config.num_hidden_layers)
+    return write_mtp(output, module, config, layers, description, draft_ids=draft_ids, log=log)
+
+
+def train(target: str, output: Path | None = None, *, resume: bool = False) -> dict[str, Any]:
+    """Train a module on a pair's target by its recipe and write it; return its manifest.
+
+    Args:
+        target: name of a pair.
+        output: folder to write; default: beside the checkpoint.
+        resume: continue from the checkpoint if there is one.
+
+    Raises:
+        BadInput: if there is no recipe for that target.
+    """
+    if target not in RECIPES:
+        known = ", ".join(("pocket", *RECIPES))
+        raise BadInput(f"No mtp head is trained for {target!r}.", f"Targets: {known}.")
+    recipe, work = RECIPES[target], WORK_DIR / target
+    text = TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
+    handle = load_pair(target, device="cpu", dtype="float32").target
+    folder = output or work / "mtp-weights"
+    return train_on(handle, text, recipe, work=work, output=folder, resume=resume)
