@@ -86,7 +86,8 @@ class MethodCard:
     """What a method is, for people and for compatibility checks.
 
     Attributes:
-        needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask", ...
+        needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask" (or
+            "path_batch" in its place), ...
         provides: all that its proposals may be, in the words of `core.needs`, which adds what
             follows from them; `provided` says what they are under one request's settings.
     """
@@ -225,7 +226,7 @@ class ModelHandle(Protocol):
         name: as shown to people.
         vocab_size: width of its rows, in the target's token ids.
         max_context: most tokens it can attend to.
-        provides: of {"tree_mask", "hidden", "rollback", "early_exit", "mtp", ...}.
+        provides: of {"tree_mask", "path_batch", "hidden", "rollback", "early_exit", ...}.
     """
 
     name: str

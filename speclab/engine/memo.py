@@ -92,7 +92,7 @@ class MemoHandle:
         self.model, self.budget_bytes = model, budget_bytes
         self.name, self.vocab_size = model.name, model.vocab_size
         self.max_context = model.max_context
-        self.provides = model.provides & {"tree_mask", "rollback"}
+        self.provides = frozenset({"tree_mask", "rollback"})
         self.source = getattr(model, "source", "")
         self.num_parameters = getattr(model, "num_parameters", 0)
         self.counts = MemoCounts()

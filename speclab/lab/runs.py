@@ -18,7 +18,6 @@ from speclab.core.laws import Sampling
 from speclab.core.protocols import (
     DraftKit,
     Method,
-    ModelHandle,
     VerifyRule,
     provided,
     taps_of,
@@ -29,6 +28,7 @@ from speclab.core.rules import rule_named
 from speclab.engine.clocks import WallClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.engine.recording import LawRecorder, record_counts
+from speclab.lab.run_warnings import run_warnings
 from speclab.methods import heads_of, make_method
 from speclab.models.pair import Pair
 
@@ -63,6 +63,7 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair, sampling: Sam
     """
     there = set(pair.target.provides) | ({"draft_model"} if pair.drafts else set())
     there |= {f"head:{name}" for name in pair.heads}
+    there |= {"tree_mask"} if "path_batch" in there else set()
     missing = sorted(method.card.needs - there)
     if missing:
         raise UnsupportedModel(
@@ -293,7 +294,9 @@ def open_run(
         versions=provenance(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-    return LiveRun(pair, spec, tokens, decoding, prefill_s, _warnings(pair, chosen, tokens, limits))
+    return LiveRun(
+        pair, spec, tokens, decoding, prefill_s, run_warnings(pair, chosen, tokens, limits)
+    )
 
 
 def _choose_verifier(
@@ -349,25 +352,6 @@ def _prompt_tokens(pair: Pair, prompt: str | Sequence[int], chat: bool | None) -
         if not (whole and 0 <= token < pair.target.vocab_size):
             raise BadInput(f"{token!r} is no token id of {pair.target.name}.")
     return tuple(int(token) for token in prompt)
-
-
-def _warnings(
-    pair: Pair, method: Method, tokens: tuple[int, ...], limits: Limits
-) -> tuple[str, ...]:
-    warnings = []
-    left = limits.max_context - len(tokens)
-    if left < limits.max_new_tokens:
-        warnings.append(
-            f"The context holds {limits.max_context} tokens: at most {left} new ones fit after "
-            f"this prompt of {len(tokens)}."
-        )
-    drafts = pair.drafts if "draft_model" in method.card.needs else ()
-    shortest: ModelHandle | None = min(drafts, key=lambda d: d.max_context, default=None)
-    if shortest is not None and len(tokens) + limits.max_new_tokens > shortest.max_context:
-        warnings.append(
-            f"{shortest.name} holds {shortest.max_context} tokens; beyond that nothing is drafted."
-        )
-    return tuple(warnings)
 
 
 def generate(pair: Pair, prompt: str | Sequence[int], **request: Any) -> Trace:

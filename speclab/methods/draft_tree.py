@@ -273,7 +273,7 @@ class DraftTree:
                 code="tree_needs_draft",
             )
         draft = kit.drafts[0]
-        if "tree_mask" not in draft.provides:
+        if not draft.provides & {"tree_mask", "path_batch"}:
             raise UnsupportedModel(
                 f"The draft {draft.name} cannot attend to a tree.",
                 "Choose the method draft-model, or another pair.",

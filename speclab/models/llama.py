@@ -152,18 +152,16 @@ class PackedCache(AttentionCache):
         )
         rotary = llama.rotary(places.to(llama.device), int(places.max()) + 1)
         mask = self.mask(seen, count)
-        wanted = {tap_place(tap) % (len(llama.layers) + 1): tap for tap in taps}
+        wanted = {tap: tap_place(tap) % (len(llama.layers) + 1) for tap in taps}
         features = {}
         x = llama.embedding[ids]
         for index, layer in enumerate(llama.layers):
-            if index in wanted:
-                features[wanted[index]] = x[-keep:]
+            features |= {tap: x[-keep:] for tap, place in wanted.items() if place == index}
             qkv = product(llama.normed(x, layer.norm), layer.qkv)
             x = x + product(self.attend(index, qkv, rotary, mask), layer.out)
             gate, up = product(llama.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
             x = x + product(functional.silu(gate).mul_(up), layer.down)
         self.length += count
         x = llama.normed(x[-keep:], llama.final_norm)
-        if len(llama.layers) in wanted:
-            features[wanted[len(llama.layers)]] = x
+        features |= {tap: x for tap, place in wanted.items() if place == len(llama.layers)}
         return product(x, llama.head), features

@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from speclab.core.errors import BadInput, UnsupportedModel
+from speclab.core.errors import BadInput
 from speclab.core.laws import Row
 from speclab.core.trees import EMPTY_TREE, TokenTree
-from speclab.models.caches import TransformersCache
+from speclab.models.abilities import TREE_MASK, abilities, context_limit, refuse_recurrent
+from speclab.models.caches import PathsCache, TransformersCache
 from speclab.models.llama import PackedCache, PackedLlama, can_be_packed
-
-RECURRENT_LAYERS = ("linear", "mamba", "recurrent", "conv", "ssm", "rwkv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +57,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
-def context_limit(config: Any) -> int:
-    """Return the longest sequence a session can hold exactly, in tokens.
-
-    A sliding window bounds it: up to the window, sliding and full attention are the same law, and
-    the cache can be rolled back.
-    """
-    limit = int(getattr(config, "max_position_embeddings", 0) or 1_000_000)
-    window = getattr(config, "sliding_window", None)
-    types = getattr(config, "layer_types", None) or ()
-    uses_window = getattr(config, "use_sliding_window", True) and window
-    if types:
-        uses_window = window and any("sliding" in kind for kind in types)
-    return min(limit, int(window)) if uses_window else limit
-
-
-def refuse_recurrent(config: Any, name: str) -> None:
-    """Refuse models whose state cannot be rolled back.
-
-    Raises:
-        UnsupportedModel: naming the model and the layer kind.
-    """
-    kinds = [str(kind) for kind in getattr(config, "layer_types", None) or ()]
-    kinds.append(str(getattr(config, "model_type", "")))
-    for kind in kinds:
-        if any(word in kind.lower() for word in RECURRENT_LAYERS):
-            raise UnsupportedModel(
-                f"{name} has {kind!r} layers, whose state cannot be rolled back after a rejection.",
-                "Choose a model with attention layers only.",
-                code="recurrent",
-                values={"model": name},
-            )
-
-
 _PACKING = threading.Lock()
 
 
@@ -103,6 +69,7 @@ class TransformerHandle:
         vocab_size: width of the rows it hands out, in target token ids.
         vocab_map: set when the model has token ids of its own.
         source: where the weights came from, for provenance.
+        provides: of "tree_mask" or "path_batch", "hidden", "rollback"; empty: found out by trying.
         max_context: longest sequence a session can hold exactly, in tokens.
         num_parameters: distinct parameters.
     """
@@ -112,21 +79,16 @@ class TransformerHandle:
     vocab_size: int
     vocab_map: VocabMap | None = None
     source: str = ""
-    provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback"})
+    provides: frozenset[str] = frozenset()
     max_context: int = field(init=False)
     num_parameters: int = field(init=False)
     _embedding: torch.nn.Embedding = field(init=False, repr=False)
     _packed: list[PackedLlama] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        refuse_recurrent(self.model.config, self.name)
-        if getattr(self.model, "_is_stateful", False):
-            raise UnsupportedModel(
-                f"{self.name} keeps a state that cannot be rolled back after a rejection.",
-                "Choose a model with attention layers only.",
-                code="recurrent",
-                values={"model": self.name},
-            )
+        refuse_recurrent(self.model, self.name)
+        if not self.provides:
+            object.__setattr__(self, "provides", abilities(self.model, self.name))
         count = sum(parameter.numel() for parameter in self.model.parameters())
         object.__setattr__(self, "num_parameters", count)
         object.__setattr__(self, "_embedding", self.model.get_input_embeddings())
@@ -144,6 +106,8 @@ class TransformerHandle:
 
     def new_cache(self) -> TransformersCache | PackedCache:
         """Return an empty cache; a plain Llama is packed at its first request."""
+        if TREE_MASK not in self.provides:
+            return PathsCache(self.model)
         packed = self._packed_llama()
         return TransformersCache(self.model) if packed is None else PackedCache(packed)
 

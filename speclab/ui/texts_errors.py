@@ -192,6 +192,14 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "草稿与目标必须使用同一分词器；请选择同一系列的两个模型。",
     ),
     "no_shared_token": ("{target} 与 {draft} 没有任何相同的词元。", "请选择同一系列的两个模型。"),
+    "cache_differs": (
+        "{model} 使用缓存时的输出与不用缓存时不同（相差 {gap}）。",
+        "请选择带键值缓存的解码器模型。",
+    ),
+    "cannot_run": (
+        "{model} 无法以 {dtype} 运行（英文细节：{reason}）。",
+        "请换一种数据类型，或换一个模型。",
+    ),
     "recurrent": (
         "{model} 含有无法回滚状态的层，拒绝之后不能退回。",
         "请选择只含注意力层的模型。",
@@ -302,6 +310,12 @@ ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (
             r"(.+) holds (\d+) tokens; beyond that nothing is drafted\.",
             r"\1 最多容纳 \2 个词元；超过之后不再起草。",
+        ),
+        (
+            r"(.+) cannot attend to a tree: its root-to-leaf paths are evaluated as a batch, with "
+            r"the same laws but more work\.",
+            r"\1 无法对一棵树做注意力计算：改为把根到叶的各条路径作为一批来计算，"
+            r"分布相同，计算量更大。",
         ),
         (r"Loading (.+)", r"正在加载 \1"),
         (

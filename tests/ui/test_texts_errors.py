@@ -72,14 +72,24 @@ def test_warnings_of_a_run_are_known(lang: str) -> None:
     from types import SimpleNamespace
 
     from speclab.engine.loop import Limits
-    from speclab.lab.runs import _warnings
+    from speclab.lab.run_warnings import run_warnings
     from speclab.methods import make_method
 
     draft = SimpleNamespace(name="tiny", max_context=12)
     limits = Limits(max_new_tokens=9, max_context=16, eos_ids=frozenset(), stop_strings=())
     prompt = tuple(range(10))
-    made = _warnings(SimpleNamespace(drafts=(draft,)), make_method("draft-model"), prompt, limits)
+    made = run_warnings(
+        SimpleNamespace(drafts=(draft,)), make_method("draft-model"), prompt, limits
+    )
     assert len(made) == 2
+    blind = SimpleNamespace(name="bloom", provides=frozenset({"path_batch"}), max_context=99)
+    seeing = SimpleNamespace(name="llama", provides=frozenset({"tree_mask"}), max_context=99)
+    for target, draft in ((blind, seeing), (seeing, blind), (seeing, seeing)):
+        pair = SimpleNamespace(target=target, drafts=(draft,))
+        (*told,) = run_warnings(pair, make_method("draft-tree"), (1,), limits)
+        assert len(told) == (blind in (target, draft))
+        assert all(("bloom 无法对一棵树" in sentence(text, "zh")) for text in told)
+        assert not run_warnings(pair, make_method("prompt-lookup"), (1,), limits)
     shown = [sentence(text, lang) for text in made]
     if lang == "en":
         assert shown == list(made)
