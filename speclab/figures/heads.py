@@ -25,6 +25,9 @@ STYLES = (
 )
 """Colour, dash and shape of the n-th line."""
 
+USUAL_VIEW = 32
+"""Nodes that the budget's figure shows, if so many were measured: the best lies well below."""
+
 RANK_FILLS = ("", "/", ".", "x")
 """Patterns of rank 1, 2, 3 and the rest."""
 
@@ -43,8 +46,8 @@ def node_budget(
         points: modelled, from no nodes on. chosen: the budget that is looked at.
         best: the point with the highest speedup; None where no cost is known.
         measured: lines of a table of heads that draft with this head.
-        words: `nodes`, `relative`, `tokens`, `cost`, `speedup`, `best`, `measured_tokens`,
-            `measured_speedup`.
+        words: `nodes`, `relative`, `tokens`, `cost`, `speedup`, `measured_tokens`,
+            `measured_speedup`, and `best` with slots n and speedup.
     """
     known = [point for point in points if point.cost is not None]
     data = [_curve(points, "tokens", words["tokens"], "--target", "solid", 3)]
@@ -60,11 +63,14 @@ def node_budget(
                 measured, "decode_speedup", words["measured_speedup"], "--res", "diamond-open"
             ),
         ]
+    figure = _figure(data, words["nodes"], words["relative"])
+    layout = figure["layout"]
+    layout["yaxis"]["rangemode"] = "tozero"
+    layout["shapes"] = [_upright(chosen), _plain()]
+    last = known[-1].nodes if len(known) > 1 else points[-1].nodes
+    layout["xaxis"]["range"] = [0, 1.03 * max(chosen, min(last, USUAL_VIEW))]
     if best is not None and best.nodes and len(known) > 1:
         data.append(_star(best, words["best"]))
-    figure = _figure(data, words["nodes"], words["relative"])
-    figure["layout"]["yaxis"]["rangemode"] = "tozero"
-    figure["layout"]["shapes"] = [_upright(chosen)]
     return figure
 
 
@@ -95,7 +101,10 @@ def rank_accuracies(
                 "x": levels[: len(values)],
                 "y": values,
                 "name": words[word].format(n=start + 1, last=most),
-                "marker": {"color": colour, "pattern": {"shape": fill, "fgcolor": "--ground"}},
+                "marker": {
+                    "color": colour,
+                    "pattern": {"shape": fill, "fillmode": "overlay", "fgcolor": "--ground"},
+                },
             }
         )
     if held_out_top1:
@@ -140,8 +149,8 @@ def training_loss(lines: Sequence[Row], *, words: Mapping[str, str]) -> Figure:
     ]
     figure = _figure(data, words["tokens"], words["loss"])
     figure["layout"] |= {"showlegend": False}
-    figure["layout"]["yaxis"] |= {"type": "log", "dtick": "D2"}
-    figure["layout"]["xaxis"] |= {"rangemode": "tozero"}
+    for axis in ("xaxis", "yaxis"):
+        figure["layout"][axis] |= {"rangemode": "tozero"}
     return figure
 
 
@@ -169,6 +178,7 @@ def acceptance_by_depth(
             line["error_y"] = _bars([rate or [0.0, 0.0, 0.0] for rate in rates], colour)
         data.append(line)
     figure = _figure(data, words["depth"], words[kind])
+    figure["layout"] |= {"showlegend": True}
     figure["layout"]["yaxis"] |= {"range": [0, 1.03], "tickformat": ".0%"}
     figure["layout"]["xaxis"] |= {"dtick": 1}
     return figure
@@ -223,19 +233,28 @@ def _star(best: Expected, name: str) -> Figure:
     return {
         "x": [best.nodes],
         "y": [best.speedup],
-        "mode": "markers+text",
-        "text": [name],
-        "textposition": "bottom center",
-        "textfont": {"color": "--ink"},
+        "mode": "markers",
         "marker": {
             "color": "--res",
             "symbol": "star",
-            "size": 19,
+            "size": 18,
             "line": {"color": "--ink", "width": 1.5},
         },
-        "showlegend": False,
         "cliponaxis": False,
-        "name": name,
+        "name": name.format(n=best.nodes, speedup=f"{best.speedup:.2f}"),
+    }
+
+
+def _plain() -> Figure:
+    """Return the line of plain decoding: 1 token per pass, at the time of 1 pass."""
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": 1,
+        "y1": 1,
+        "line": {"color": "--faint", "width": 1},
     }
 
 

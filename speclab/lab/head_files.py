@@ -14,6 +14,7 @@ from speclab.methods.rank_trees import Accuracies
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 MODELS, BENCHMARKS = ASSETS / "models", ASSETS / "benchmarks"
 MOST_LEVELS = 8
+LOG = "training.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class HeadFacts:
         held_out_top1: how often each position's best guess was right, on held-out text.
         accuracies: per level, per rank, how often that choice was right.
         same_levels: the ranks were measured at the first level and are taken for every level.
-        architectures: of the public layout. sha256: of the weights.
+        files, architectures: of the public layout. sha256: of the weights.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class HeadFacts:
     held_out_top1: tuple[float, ...]
     accuracies: Accuracies
     same_levels: bool
+    files: tuple[str, ...]
     architectures: tuple[str, ...]
     sha256: str
 
@@ -68,9 +70,9 @@ def _methods_by_kind() -> dict[str, tuple[str, ...]]:
 
 def head_facts(folder: str, kind: str) -> HeadFacts | None:
     """Return what the manifest of a bundled head says; None if there is no such head."""
-    path = MODELS / "heads" / folder / kind / "manifest.json"
-    if not path.exists():
+    if kind not in head_kinds(folder):
         return None
+    path = MODELS / "heads" / folder / kind / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     config = path.with_name("config.json")
     shape = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
@@ -80,7 +82,7 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
     return HeadFacts(
         kind=kind,
         methods=_methods_by_kind().get(kind, ()),
-        parameters=manifest["parameters"],
+        parameters=manifest.get("parameters", 0),
         minutes=training.get("elapsed_s", 0.0) / 60.0,
         steps=training.get("step", 0),
         tokens=training.get("tokens", 0),
@@ -88,6 +90,7 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
         held_out_top1=tuple(manifest.get("held_out_top1", ())),
         accuracies=own or ((tuple(ranks),) * MOST_LEVELS if ranks else ()),
         same_levels=not own,
+        files=tuple(name for name in manifest.get("files", {}) if name != LOG),
         architectures=tuple(shape.get("architectures", ())),
         sha256=weights.get("sha256", ""),
     )
@@ -95,8 +98,8 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
 
 def training_curve(folder: str, kind: str) -> list[dict[str, Any]]:
     """Return the lines of a bundled head's training log; empty if it has none."""
-    path = MODELS / "heads" / folder / kind / "training.jsonl"
-    if not path.exists():
+    path = MODELS / "heads" / folder / kind / LOG
+    if kind not in head_kinds(folder) or not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 

@@ -10,6 +10,7 @@ import gradio as gr
 from speclab import __version__
 from speclab.ui import theme
 from speclab.ui.backend import Lab
+from speclab.ui.tab_heads import Heads
 from speclab.ui.tab_learn import Learn
 from speclab.ui.tab_prove import Prove
 from speclab.ui.tab_watch import Watch
@@ -22,7 +23,7 @@ ICONS = {
 }
 DELETE_EVERY_S = 3_600
 """Seconds after which files of visitors are deleted."""
-TABS: dict[str, Any] = {"watch": Watch, "prove": Prove, "learn": Learn}
+TABS: dict[str, Any] = {"watch": Watch, "heads": Heads, "prove": Prove, "learn": Learn}
 """Every tab by key, in teaching order."""
 
 

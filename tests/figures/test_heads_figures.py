@@ -21,6 +21,7 @@ from speclab.lab.head_shapes import PassCosts, best_of, expected_curve
 RANKS = ((0.6, 0.2, 0.1, 0.05, 0.05), (0.5, 0.2, 0.1, 0.05, 0.05))
 MARKS = ("best", "measured_tokens", "measured_speedup")
 BUDGET = {key: key for key in ("nodes", "relative", "tokens", "cost", "speedup", *MARKS)}
+BUDGET["best"] = "best: {n}, {speedup}"
 RANK_WORDS = {
     "position": "position",
     "share": "share",
@@ -64,11 +65,12 @@ def test_gain_cost_and_their_ratio_are_one_figure_with_the_best_marked() -> None
     assert star["y"] == [max(speedup["y"])]
     assert speedup["y"][star["x"][0]] == max(speedup["y"])
     assert figure["layout"]["shapes"][0]["x0"] == 3
+    assert star["name"] == f"best: {star['x'][0]}, {star['y'][0]:.2f}"
 
 
 def test_what_was_measured_stands_beside_what_is_modelled() -> None:
     figure = budget(measured=[measured()])
-    points = [each for each in figure["data"] if each["mode"] == "markers"]
+    points = [each for each in figure["data"] if "error_y" in each]
     assert [each["name"] for each in points] == ["measured_tokens", "measured_speedup"]
     assert points[0]["x"] == [7.5] and points[0]["y"] == [2.0]
     assert points[0]["error_y"]["array"] == pytest.approx([0.3])
