@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from speclab.figures.prove import Figure, plain_layout
+from speclab.figures.plain import Figure, plain_layout
 from speclab.lab.head_shapes import Expected
 
 Row = Mapping[str, Any]

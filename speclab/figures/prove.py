@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log10
-from typing import Any
 
+from speclab.figures.plain import Figure, plain_layout
 from speclab.stats.many import Uniformity
 
-Figure = dict[str, Any]
 Point = tuple[int, float, float | None]
 """N, p-value of the rule, p-value of the control (None without one)."""
 
@@ -115,21 +114,4 @@ def _level(level: float) -> Figure:
         "y0": level,
         "y1": level,
         "line": {"color": "--faint", "width": 1.5, "dash": "dash"},
-    }
-
-
-def plain_layout(x_title: str, y_title: str) -> Figure:
-    """Return axes, margins and colours that all figures share."""
-    axis = {"gridcolor": "--line", "zeroline": False, "linecolor": "--faint", "fixedrange": True}
-    axis["automargin"] = True
-    return {
-        "xaxis": {**axis, "title": {"text": x_title}},
-        "yaxis": {**axis, "title": {"text": y_title}},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": "--ink"},
-        "margin": {"l": 40, "r": 16, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "hovermode": "closest",
-        "dragmode": False,
     }
