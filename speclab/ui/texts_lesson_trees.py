@@ -9,7 +9,7 @@ EN: dict[str, str] = {
     "top-k": "the k most likely",
     "without-replacement": "drawn, none twice",
     "root": "root",
-    "nth": "{n}. draw",
+    "nth": "draw {n}",
     "tree": "The tree: choose a node, then how many children it has",
     "mask": "The mask: what each row of the pass may look at",
     "mask_aria": "Attention mask. {rows}",
@@ -34,9 +34,9 @@ EN: dict[str, str] = {
     "misread_off": "Total variation from p: {bias}.",
     "misread_same": "Here it still gives p: no node has a second child.",
     "about_top-k": "The mistake beside it: the children were chosen, yet each is tested with "
-    "min(1, p/q).",
+    "min(1, p/q). ",
     "about_without-replacement": "The mistake beside it: the second draw is tested with the q of "
-    "the first, which still holds the token drawn before.",
+    "the first, which still holds the token drawn before. ",
     "target_p": "target p",
     "compare": "Tokens per pass with {n} drafted tokens",
     "this_tree": "this tree",
@@ -54,7 +54,7 @@ EN: dict[str, str] = {
     "plain": "plain decoding",
     "readout": "{n} nodes, {depth} levels: {tree} tokens per pass (chain: {chain}). Such a pass "
     "takes v({width}) = {cost} times as long as one over a single token: a speed of {speed}, if "
-    "drafting were free.",
+    "drafting were free. ",
     "peak": "The highest is {speed}, at {n} nodes.",
     "shape": "The best tree of {n} nodes; a number is the rank among its head's choices",
     "shape_aria": "Tree with the rank paths {paths}",

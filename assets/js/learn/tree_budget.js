@@ -18,7 +18,7 @@ function chart({budgets, best}, words, width) {
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': unit, class: 'chart', role: 'img',
     'aria-label': fillIn(words.chart_aria, {rows: budgets.map(({tree, speed}, i) => fillIn(words.chart_row, {n: i + 1, tree: tree.toFixed(2), speed: speed.toFixed(2)})).join('; ')})});
   for (let value = Math.ceil(least * 2) / 2; value <= most; value += 0.5) svg.append(makeSvg('path', {class: `grid ${value === 1 ? 'plain' : ''}`, d: `M${left} ${y(value)}H${width - right}`}), makeSvg('text', {x: left - unit * 0.5, y: y(value) + unit * 0.35, 'text-anchor': 'end'}, value.toFixed(1)));
-  svg.append(makeSvg('text', {x: left + unit * 0.6, y: y(1) - unit * 0.5}, words.plain), makeSvg('path', {class: 'here', d: `M${x(nodes)} ${top}V${height - bottom}`}));
+  svg.append(makeSvg('text', {x: left + unit * 0.6, y: y(1) - unit * 0.5}, words.plain), makeSvg('path', {class: 'here', d: `M${x(nodes)} ${top}V${y(budgets[nodes - 1].speed)}`}));
   for (let n = 1; n <= count; n += n === 1 || width > 500 ? 1 : 2) svg.append(makeSvg('text', {x: x(n), y: height - bottom + unit * 1.3, 'text-anchor': 'middle', class: n === nodes ? 'now' : ''}, String(n)));
   svg.append(makeSvg('text', {x: (left + width - right) / 2, y: height - unit * 0.2, 'text-anchor': 'middle'}, words.axis_nodes));
   for (const line of LINES) {
@@ -53,7 +53,7 @@ function draw(data) {
     const {budgets, best, kind, detail: source} = series[shown], budget = budgets[nodes - 1], two = (value) => value.toFixed(2);
     slider.value = String(nodes);
     output.textContent = String(nodes);
-    text.textContent = `${fillIn(words.readout, {n: nodes, depth: budget.depth, tree: two(budget.tree), chain: two(budget.chain), width: nodes + 1, cost: two(budget.cost), speed: two(budget.speed)})} ${fillIn(words.peak, {speed: two(budgets[best - 1].speed), n: best})}`;
+    text.textContent = `${fillIn(words.readout, {n: nodes, depth: budget.depth, tree: two(budget.tree), chain: two(budget.chain), width: nodes + 1, cost: two(budget.cost), speed: two(budget.speed)})}${fillIn(words.peak, {speed: two(budgets[best - 1].speed), n: best})}`;
     detail.textContent = source;
     drawnWidth = body.clientWidth || root.clientWidth;
     body.replaceChildren(chart(series[shown], words, Math.max(280, drawnWidth)), make('h4', {}, fillIn(words.shape, {n: nodes})), treeDrawing(budget, words));

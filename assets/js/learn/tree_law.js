@@ -41,7 +41,7 @@ function change(step) {
 function nodeButton(node, {x, y}) {
   const path = node < 0 ? [] : state.paths[node], on = same(path, chosen);
   const style = `left:${em(x * BOX.stepX)};top:${em(y * BOX.stepY)};width:${em(BOX.width)};height:${em(BOX.height)}`;
-  const button = make('button', {type: 'button', class: `node ${node < 0 ? 'root' : ''}`, style, 'aria-pressed': String(on), 'data-key': `node-${path}`},
+  const button = make('button', {type: 'button', class: `node ${node < 0 ? 'root' : state.siblings === 'top-k' ? '' : 'drawn'}`, style, 'aria-pressed': String(on), 'data-key': `node-${path}`},
     make('b', {}, node < 0 ? given.words.root : short(node)), node >= 0 && make('small', {}, prob(state.accepted[node])));
   button.addEventListener('click', () => { chosen = path; draw(); });
   return button;
@@ -105,7 +105,7 @@ function laws() {
   return [make('h4', {}, words.law_title, ' ', make('span', {class: 'badge'}, words.exact)),
     make('ul', {class: 'legend'}, make('li', {}, make('i', {class: 'swatch law'}), words.right_rule), make('li', {}, make('i', {class: 'swatch off-key'}), wrong), make('li', {}, make('i', {class: 'swatch outline-key'}), words.target_p)),
     bars, make('p', {class: 'total yes'}, fillIn(words.law_exact, {gap})),
-    make('p', {class: `total ${biased ? 'no' : ''}`, 'data-bias': misread.bias.toFixed(4)}, words[`about_${state.siblings}`], ' ', fillIn(biased ? words.misread_off : words.misread_same, {bias: prob(misread.bias)}))];
+    make('p', {class: `total ${biased ? 'no' : ''}`, 'data-bias': misread.bias.toFixed(4)}, words[`about_${state.siblings}`], fillIn(biased ? words.misread_off : words.misread_same, {bias: prob(misread.bias)}))];
 }
 
 function comparison() {
