@@ -46,6 +46,8 @@ EN: dict[str, str] = {
     "grow_first": "Level 1: the {n} most likely tokens after the pending token.",
     "grow_level": "Level {level}: the {fed} most probable nodes of the level before were expanded;"
     " {n} candidates follow them.",
+    "grow_level_part": "Level {level}: the {fed} most probable nodes of the level before were"
+    " expanded; {n} of the candidates after them were recorded, the most probable ones.",
     "grow_rerank": "Rerank: of {total} candidates in all, the {n} with the most probable paths are"
     " kept and {dropped} are dropped.",
     "grow_hidden": "The {n} least probable were not recorded and are not drawn.",
@@ -111,6 +113,8 @@ ZH: dict[str, str] = {
     "grow_show": "查看这棵树",
     "grow_first": "第 1 层：待处理词元之后最可能的 {n} 个词元。",
     "grow_level": "第 {level} 层：上一层中路径概率最大的 {fed} 个节点被展开，得到 {n} 个候选。",
+    "grow_level_part": "第 {level} 层：上一层中路径概率最大的 {fed} 个节点被展开；"
+    "所得候选中记录了概率最大的 {n} 个。",
     "grow_rerank": "重排：在全部 {total} 个候选中，保留路径概率最大的 {n} 个，{dropped} 个落选。",
     "grow_hidden": "其中概率最小的 {n} 个没有记录，图中不画。",
     "grow_done": "保留了 {n} 个节点。点击这些按钮，可以逐步看到它们是怎样选出来的。",

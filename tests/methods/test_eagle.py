@@ -256,6 +256,7 @@ def test_the_dynamic_tree_is_the_best_of_all_that_was_expanded(kind: Any, total:
         proposal = run.propose(Room(context=text, max_depth=9, max_nodes=99), Seeded(0))
         features = target.open(text, head.taps).prefill_features
         found = sorted(all_nodes(head, features, text, method.size), key=lambda x: (-x[0], x[1]))
+        assert len(found) == method.size.most_candidates
         want = {path for _, _, path in found[:total]}
         tree = proposal.tree
         assert {tree.path_tokens(node) for node in range(len(tree))} == want

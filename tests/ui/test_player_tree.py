@@ -276,7 +276,7 @@ def test_sub_steps_grow_the_tree_level_by_level_and_then_choose(player) -> None:
         assert page.locator(".mask-svg").count() == 0, "the target has seen nothing yet"
         last = [place for place in grown.expanded if found[place] == level - 1]
         values = {"level": level, "fed": len(last), "n": found.count(level)}
-        text = EN["grow_first" if level == 1 else "grow_level"].format(**values)
+        text = EN["grow_first" if level == 1 else "grow_level_part"].format(**values)
         assert page.locator(".grow-text").inner_text() == text
         assert page.locator(".card .sentence").inner_text() == text
         hidden = page.locator(".rnd[data-r='0'] .tok.unseen")
@@ -301,7 +301,7 @@ def test_buttons_lead_to_the_levels_of_the_pinned_tokens_round(player) -> None:
     buttons = page.locator(".grow-steps button")
     levels = max(all_depths(trace.rounds[1].tree, grown_of(trace.rounds[1])))
     assert buttons.all_text_contents() == [
-        *(EN["level_n"].format(n=level + 1) for level in range(levels)),
+        *(str(level + 1) for level in range(levels)),
         EN["grow_rerank_short"],
         EN["grow_judged"],
     ]

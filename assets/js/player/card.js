@@ -72,7 +72,8 @@ function chartPart(item, phase) {
   const modes = make('div', {class: 'modes', role: 'group', 'aria-label': label('chart_mode')},
     ['bars', 'overlay'].map((mode) => make('button', {type: 'button', class: 'btn small', 'data-do': `mode-${mode}`, 'aria-pressed': String(view.mode === mode)}, label(`mode_${mode}`))));
   const more = data.rows.length > TOP_ROWS && make('button', {type: 'button', class: 'btn small', 'data-do': 'more'}, label(view.more ? 'fewer' : 'more', {n: data.rows.length}));
-  const rest = data.restTarget > 0.0005 || data.restDraft > 0.0005 ? make('p', {class: 'hint'}, label(data.drafted ? 'rest_both' : 'rest_one', {p: prob(data.restTarget), q: prob(data.restDraft)})) : null;
+  const both = data.drafted && data.knowsTarget, alone = data.knowsTarget ? data.restTarget : data.restDraft;
+  const rest = alone > 0.0005 || (both && data.restDraft > 0.0005) ? make('p', {class: 'hint'}, label(both ? 'rest_both' : 'rest_one', {p: prob(alone), q: prob(data.restDraft)})) : null;
   return [modes, chartLegend(data), drawChart(item, data), rest, more || null];
 }
 

@@ -17,15 +17,15 @@ function growSentence(round, step) {
   }
   if (step.grow === 1) return label('grow_first', {n: members.filter((one) => one.depth === 1).length});
   const fed = [...grown.expanded].filter((id) => memberOf(round, id).depth === step.grow - 1).length;
-  return label('grow_level', {level: step.grow, fed, n: members.filter((one) => one.depth === step.grow).length});
+  return label(grown.hidden ? 'grow_level_part' : 'grow_level', {level: step.grow, fed, n: members.filter((one) => one.depth === step.grow).length});
 }
 
 // Buttons that lead to the levels, to the choice of the best, and to what the target made of it.
 function growButtons(round, step) {
   const shown = round.steps.findIndex((one) => one === step), last = round.steps.length - 1;
-  const steps = [...growSteps(round).map((one, at) => ({at, text: one.grow === 'rerank' ? label('grow_rerank_short') : label('level_n', {n: one.grow})})), {at: last, text: label('grow_judged')}];
-  return make('div', {class: 'grow-steps', role: 'group', 'aria-label': label('grow_steps')}, steps.map(({at, text}) =>
-    make('button', {type: 'button', class: 'btn small', 'data-do': 'grow', 'data-step': at, 'aria-pressed': String(at === last ? !step?.grow : at === shown)}, text)));
+  const button = (at, text, name) => make('button', {type: 'button', class: 'btn small', 'data-do': 'grow', 'data-step': at, 'aria-label': name, 'aria-pressed': String(at === last ? !step?.grow : at === shown)}, text);
+  return make('div', {class: 'grow-steps', role: 'group', 'aria-label': label('grow_steps')}, make('span', {class: 'eyebrow'}, label('level_short')),
+    growSteps(round).map((one, at) => (one.grow === 'rerank' ? button(at, label('grow_rerank_short')) : button(at, String(one.grow), label('level_n', {n: one.grow})))), button(last, label('grow_judged')));
 }
 
 function goToGrowStep(button) {
@@ -139,7 +139,7 @@ function treeNeighbour(node, key) {
   const id = +node.dataset.node, round = store.rounds[detailRound()], drawn = [...ui.folds.querySelectorAll('.tree-svg .node')].map((one) => +one.dataset.node);
   if (key === 'ArrowLeft') return id < 0 ? id : memberOf(round, id).parent;
   if (key === 'ArrowRight') return drawn.find((one) => one >= 0 && memberOf(round, one).parent === id) ?? id;
-  const places = layoutTree(treeMembers(round, Boolean(treeStep(round)?.grow))).places, here = places.get(id), way = key === 'ArrowDown' ? 1 : -1;
+  const {places} = layoutTree(treeMembers(round, Boolean(treeStep(round)?.grow)).filter((one) => drawn.includes(one.id))), here = places.get(id), way = key === 'ArrowDown' ? 1 : -1;
   const level = drawn.filter((one) => places.get(one).x === here.x && (places.get(one).y - here.y) * way > 0);
   level.sort((a, b) => (places.get(a).y - places.get(b).y) * way);
   return level[0] ?? id;

@@ -1,6 +1,6 @@
 // The draft tree: one column per level, the pending token first.
-function treeGeometry(layout, room, grows) {
-  const unit = unitPx * 0.8, columns = layout.levels + 1;
+function treeGeometry(levels, room, grows) {
+  const unit = unitPx * 0.8, columns = levels + 1;
   const stepX = Math.max(unit * 3.9, Math.min(unit * (grows ? 9 : 7.4), (room - 10 - unit) / columns));
   const boxWidth = stepX - unit * (stepX < unit * 5 ? 0.8 : 1.5), stacked = grows && boxWidth < unit * 5.4;
   const letters = Math.max(2, Math.floor((boxWidth - (grows && !stacked ? unit * 2 : 0)) / (unit * 0.64)) - 1);
@@ -55,15 +55,15 @@ function edgePath(from, to, {boxWidth, boxHeight}) {
 }
 
 function treeDrawing(round, step, room) {
-  const grows = Boolean(step?.grow), members = treeMembers(round, grows), layout = layoutTree(members);
-  const geometry = treeGeometry(layout, room, grows), {unit, stepX, stepY, boxWidth, boxHeight, pad, top} = geometry;
+  const grows = Boolean(step?.grow), shown = treeMembers(round, grows).filter((one) => !(one.depth > step?.grow)), layout = layoutTree(shown);
+  const geometry = treeGeometry(grows ? round.grown.levels : layout.levels, room, grows), {unit, stepX, stepY, boxWidth, boxHeight, pad, top} = geometry;
   const width = layout.levels * stepX + boxWidth + 2 * pad + unit * 0.6, height = top + (layout.lines - 1) * stepY + boxHeight + 2 * pad;
   const at = (id) => ({x: pad + layout.places.get(id).x * stepX, y: top + pad + layout.places.get(id).y * stepY});
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-size': unit, class: 'tree-svg', role: 'tree', 'aria-label': label('tree_aria', {n: round.size, accepted: round.accepted.length})});
   for (let level = 0; level <= layout.levels; level += 1) {
     svg.append(makeSvg('text', {class: 'axis', x: pad + level * stepX + boxWidth / 2, y: unit, 'text-anchor': 'middle', 'font-size': unit * 0.85}, level ? String(level) : label('level_short')));
   }
-  const path = new Set(round.accepted), shown = members.filter((one) => !(one.depth > step?.grow));
+  const path = new Set(round.accepted);
   for (const one of shown) {
     const on = !grows && path.has(one.id) && phaseOf(one.item) === 'done';
     svg.append(makeSvg('path', {class: `edge${on ? ' on-path' : ''}${grows && one.depth === step.grow ? ' newest' : ''}`, 'data-edge': one.id, d: edgePath(at(one.parent), at(one.id), geometry)}));

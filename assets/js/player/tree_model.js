@@ -69,34 +69,36 @@ function lineage(round, id) {
   return path;
 }
 
-/* One column per level, children in the order of their parents, so that no two edges cross.
-   Places are {x: level, y: line}; `lines` is how many lines there are. */
+/* One column per level, children in the order of their parents, so that no two edges cross, each near
+   its parent, within as many lines as the fullest level has. Places are {x: level, y: line}. */
 function layoutTree(members) {
-  const children = new Map(), places = new Map([[-1, {x: 0, y: 0}]]);
+  const children = new Map();
   for (const one of members) {
     if (!children.has(one.parent)) children.set(one.parent, []);
     children.get(one.parent).push(one.id);
   }
-  let column = [-1], level = 0;
-  while (column.length) {
-    level += 1;
-    const next = [];
-    let free = -Infinity, drift = 0;
-    for (const parent of column) {
-      const own = children.get(parent) || [], wish = places.get(parent).y - (own.length - 1) / 2;
-      own.forEach((id, at) => {
-        const y = Math.max(wish + at, free);
-        places.set(id, {x: level, y});
-        drift += y - (wish + at);
-        free = y + 1;
-        next.push(id);
-      });
-    }
-    for (const id of next) places.get(id).y -= drift / next.length;
-    column = next;
+  const columns = [[-1]];
+  for (let column = columns[0]; column.length; column = columns[columns.length - 1]) columns.push(column.flatMap((id) => children.get(id) || []));
+  columns.pop();
+  const lines = Math.max(...columns.map((column) => column.length)), places = new Map([[-1, {x: 0, y: (lines - 1) / 2}]]);
+  columns.forEach((column, level) => { if (level) placeColumn(column, level, {columns, children, places, lines}); });
+  return {places, lines, levels: columns.length - 1};
+}
+
+function placeColumn(column, level, {columns, children, places, lines}) {
+  const wishes = columns[level - 1].flatMap((parent) => {
+    const own = children.get(parent) || [], middle = places.get(parent).y - (own.length - 1) / 2;
+    return own.map((_, at) => middle + at);
+  });
+  const heights = [];
+  wishes.forEach((wish, at) => heights.push(Math.max(wish, at ? heights[at - 1] + 1 : wish)));
+  const drift = heights.reduce((sum, height, at) => sum + height - wishes[at], 0) / heights.length;
+  let floor = 0;
+  const low = heights.map((height) => { const y = Math.max(height - drift, floor); floor = y + 1; return y; });
+  let ceiling = lines - 1;
+  for (let at = column.length - 1; at >= 0; at -= 1) {
+    const y = Math.min(low[at], ceiling);
+    ceiling = y - 1;
+    places.set(column[at], {x: level, y});
   }
-  const top = Math.min(...[...places.values()].map((place) => place.y));
-  for (const place of places.values()) place.y -= top;
-  const lines = 1 + Math.max(...[...places.values()].map((place) => place.y));
-  return {places, children, lines, levels: level - 1};
 }
