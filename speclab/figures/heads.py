@@ -46,8 +46,8 @@ def node_budget(
         points: modelled, from no nodes on. chosen: the budget that is looked at.
         best: the point with the highest speedup; None where no cost is known.
         measured: lines of a table of heads that draft with this head.
-        words: `nodes`, `relative`, `tokens`, `cost`, `speedup`, `measured_tokens`,
-            `measured_speedup`, and `best` with slots n and speedup.
+        words: `nodes`, `tokens`, `cost`, `speedup`, `measured_tokens`, `measured_speedup`, and
+            `best` with slots n and speedup. The page draws the legend.
     """
     known = [point for point in points if point.cost is not None]
     data = [_curve(points, "tokens", words["tokens"], "--target", "solid", 3)]
@@ -63,8 +63,9 @@ def node_budget(
                 measured, "decode_speedup", words["measured_speedup"], "--res", "diamond-open"
             ),
         ]
-    figure = _figure(data, words["nodes"], words["relative"])
+    figure = _figure(data, words["nodes"], "")
     layout = figure["layout"]
+    layout["showlegend"] = False
     layout["yaxis"]["rangemode"] = "tozero"
     layout["shapes"] = [_upright(chosen), _plain()]
     last = known[-1].nodes if len(known) > 1 else points[-1].nodes

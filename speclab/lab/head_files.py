@@ -26,8 +26,10 @@ class HeadFacts:
         parameters: trained ones. minutes: of training. steps, tokens: that it was trained on.
         text: corpus and size of the training text, as the manifest gives it.
         held_out_top1: how often each position's best guess was right, on held-out text.
-        accuracies: per level, per rank, how often that choice was right.
+        accuracies: per level, per rank, how often that choice was right; first choices only
+            where no others were measured.
         same_levels: the ranks were measured at the first level and are taken for every level.
+        chain_only: its methods draft one candidate per position.
         files, architectures: of the public layout. sha256: of the weights.
     """
 
@@ -41,6 +43,7 @@ class HeadFacts:
     held_out_top1: tuple[float, ...]
     accuracies: Accuracies
     same_levels: bool
+    chain_only: bool
     files: tuple[str, ...]
     architectures: tuple[str, ...]
     sha256: str
@@ -68,6 +71,10 @@ def _methods_by_kind() -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _draws_trees(method: str) -> bool:
+    return any(param.name == "top_k" for param in METHODS[method].card.params)
+
+
 def head_facts(folder: str, kind: str) -> HeadFacts | None:
     """Return what the manifest of a bundled head says; None if there is no such head."""
     if kind not in head_kinds(folder):
@@ -77,19 +84,22 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
     config = path.with_name("config.json")
     shape = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
     training, ranks = manifest.get("training", {}), manifest.get("rank_acceptance", ())
-    own = tuple(map(tuple, manifest.get("accuracies", ())))
+    top1, methods = tuple(manifest.get("held_out_top1", ())), _methods_by_kind().get(kind, ())
+    own = tuple(map(tuple, manifest.get("accuracies", ()))) or tuple((rate,) for rate in top1)
+    same = bool(ranks) and "accuracies" not in manifest
     weights = manifest.get("files", {}).get("model.safetensors", {})
     return HeadFacts(
         kind=kind,
-        methods=_methods_by_kind().get(kind, ()),
+        methods=methods,
         parameters=manifest.get("parameters", 0),
         minutes=training.get("elapsed_s", 0.0) / 60.0,
         steps=training.get("step", 0),
         tokens=training.get("tokens", 0),
         text=manifest.get("text", {}),
-        held_out_top1=tuple(manifest.get("held_out_top1", ())),
-        accuracies=own or ((tuple(ranks),) * MOST_LEVELS if ranks else ()),
-        same_levels=not own,
+        held_out_top1=top1,
+        accuracies=(tuple(ranks),) * MOST_LEVELS if same else own,
+        same_levels=same,
+        chain_only=bool(methods) and not any(map(_draws_trees, methods)),
         files=tuple(name for name in manifest.get("files", {}) if name != LOG),
         architectures=tuple(shape.get("architectures", ())),
         sha256=weights.get("sha256", ""),

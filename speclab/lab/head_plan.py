@@ -18,8 +18,9 @@ BASELINE = "autoregressive"
 RULE = "token"
 """Judges chains and trees of every kind, drawn or chosen, without loss."""
 
-HEAD_METHODS = ("medusa", "hydra", "eagle-1", "eagle-2", "eagle-3", "mtp")
-"""Methods that draft with trained parts of the target."""
+WITHOUT_HEADS = ("draft-model", "prompt-lookup", "draft-tree")
+HEAD_METHODS = ("medusa", "hydra", "eagle-1", "eagle-2", "eagle-3", "mtp", "parallel-mtp")
+"""Methods that draft with trained parts of the target; others that need a head come after them."""
 
 COMPARED = ("eagle-1", "eagle-2")
 """One head, a static and a dynamic tree: compared at equal budgets."""
@@ -29,7 +30,7 @@ TREE_DEPTH, TREE_WIDTH = 6, 4
 DRAFT_TREE = {"depth": 3, "width": 2}
 """The draft model's own tree: every node has two children, fourteen nodes in all."""
 
-_DEPTH = ("num_speculative_tokens", "num_heads", "depth", "num_modules")
+_DEPTH = ("num_speculative_tokens", "num_heads", "depth")
 _NODES = ("tree_nodes", "total_tokens")
 
 
@@ -125,13 +126,22 @@ def settings_for(
         Settings, plain decoding first; reasons by method.
     """
     settings, skipped = [Setting(method=BASELINE, shape="plain")], {}
-    for name in ("draft-model", "prompt-lookup", "draft-tree", *HEAD_METHODS):
+    for name in (*WITHOUT_HEADS, *_methods_with_heads()):
         reason = reason_against(pair, name)
         if reason is None:
             settings += _shapes_of(METHODS[name].card, plan.budgets_of(name, temperature))
         else:
             skipped[name] = reason
     return settings, skipped
+
+
+def _methods_with_heads() -> tuple[str, ...]:
+    others = (
+        name
+        for name, method in METHODS.items()
+        if any(need.startswith("head:") for need in method.card.needs)
+    )
+    return tuple(dict.fromkeys((*HEAD_METHODS, *others)))
 
 
 def reason_against(pair: Pair, name: str) -> SpeclabError | None:

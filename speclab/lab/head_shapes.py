@@ -68,7 +68,8 @@ def pass_costs(report: Mapping[str, Any], methods: Sequence[str]) -> PassCosts:
     widths = tuple(int(n) for n in costs["verify_cost"])
     verify = tuple(costs["verify_cost"].values())
     rows = [row for row in report["rows"] if row.get("temperature") == 0.0]
-    trees = [row for row in rows if row.get("shape") == "tree" and row["method"] in methods]
+    own = [row for row in rows if row["method"] in methods]
+    trees = [row for row in own if row["shape"] == "tree"] or own
     plain = [row for row in rows if row.get("shape") == "plain"]
     if not trees or not plain:
         return PassCosts(widths=widths, verify=verify)

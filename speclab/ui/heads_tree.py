@@ -24,7 +24,7 @@ from speclab.ui.texts_heads import HEADS
 MOST_NODES, MOST_DEPTH = 64, 8
 USUAL = {"depth": 5, "width": 4, "nodes": 16}
 BUDGET_WORDS = (
-    *("nodes", "relative", "tokens", "cost", "speedup", "best"),
+    *("nodes", "tokens", "cost", "speedup", "best"),
     *("measured_tokens", "measured_speedup"),
 )
 
@@ -51,6 +51,12 @@ def where(report: Mapping[str, Any], lang: str) -> str:
     )
 
 
+def most_width(facts: HeadFacts) -> int:
+    """Return how many guesses after one node a head can offer."""
+    ranks = max(map(len, facts.accuracies), default=1)
+    return 1 if facts.chain_only else min(MAX_RANKS, ranks)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What the sliders say, within what there is."""
@@ -64,8 +70,7 @@ class Wish:
     def of(cls, given: Mapping[str, Any], facts: HeadFacts) -> Wish:
         """Read a request; values out of range go to the nearest that exists."""
         levels = min(MOST_DEPTH, len(facts.accuracies))
-        ranks = max(map(len, facts.accuracies), default=1)
-        most = {"depth": levels, "width": min(MAX_RANKS, ranks), "nodes": MOST_NODES}
+        most = {"depth": levels, "width": most_width(facts), "nodes": MOST_NODES}
         sizes = {name: max(1, min(int(given.get(name, USUAL[name])), most[name])) for name in USUAL}
         return cls(**sizes, temperature=1.0 if given.get("temperature") == 1 else 0.0)
 
@@ -118,7 +123,11 @@ def tree_reply(given: Mapping[str, Any], facts: HeadFacts, pair: Any, lang: str)
         "notes": _notes(facts, source, costs, pair.heads, lang),
         "best": best.nodes if best is not None and costs is not None else None,
         "chosen": {"depth": wish.depth, "width": wish.width, "nodes": len(tree)},
-        "most": {"depth": min(MOST_DEPTH, len(ranks)), "nodes": points[-1].nodes},
+        "most": {
+            "depth": min(MOST_DEPTH, len(ranks)),
+            "width": most_width(facts),
+            "nodes": points[-1].nodes,
+        },
         "values": {
             "tokens": chosen.tokens,
             "cost": chosen.cost,
@@ -156,7 +165,8 @@ def _sentences(
             text = words["hd_unknown"].format(width=n + 1, widest=costs.widths[-1])
             found.append({"text": text, "tone": "open"})
         return [{"tone": "info", **each} for each in found]
-    said = words["hd_say"].format(
+    known = costs is not None and costs.measured
+    said = words["hd_say" if known else "hd_say_most"].format(
         n=n, tokens=tokens, cost=f"{chosen.cost:.2f}", speedup=f"{chosen.speedup:.2f}"
     )
     top = words["hd_best_none"]
@@ -193,7 +203,7 @@ def _notes(
     words = HEADS[lang]
     notes = [{"text": words["hd_model"]}]
     if facts.same_levels:
-        notes.append({"text": words["hd_same"]})
+        notes.append({"text": words["hd_same_chain" if facts.chain_only else "hd_same"]})
     if source is None or costs is None:
         notes.append({"text": words["hd_no_costs"], "command": command(pair)})
     elif costs.measured:

@@ -68,6 +68,7 @@ def view_reply(lab: Lab, given: Mapping[str, Any], lang: str) -> Reply:
         "ranks": rank_accuracies(
             facts.accuracies[: 1 if facts.same_levels else None], facts.held_out_top1, words=fig
         ),
+        "ranks_note": words["hd_ranks_note_same" if facts.same_levels else "hd_ranks_note"],
         "loss": training_loss(curve, words={"tokens": fig["train_tokens"], "loss": fig["loss"]})
         if curve
         else None,

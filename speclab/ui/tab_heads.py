@@ -15,7 +15,7 @@ from speclab.ui.texts_heads import HEADS
 from speclab.ui.texts_prove import PROVE
 
 CSS = Path(__file__).resolve().parents[2] / "assets" / "css"
-PARTS = ("prove/plot", "heads/tree", "heads/folds", "heads/main")
+PARTS = ("prove/plot", "heads/tree", "heads/legend", "heads/folds", "heads/main")
 START = (
     "const given = JSON.parse(props.figure);\n"
     "mountHeads(element.querySelector('.pv-root'), given, call);"

@@ -23,9 +23,8 @@ EN: dict[str, str] = {
     "hd_key_pays": "brings more than it costs",
     "hd_key_costs": "costs more than it brings",
     "hd_key_last": "the last one added",
-    "hd_chart": "Gain, cost and speed over the number of guesses",
+    "hd_chart": "Tokens, time and speed, relative to plain decoding (= 1)",
     "hd_fig_nodes": "guesses checked per pass",
-    "hd_fig_relative": "relative to plain decoding",
     "hd_fig_tokens": "tokens per pass (modelled)",
     "hd_fig_cost": "time of a round",
     "hd_fig_speedup": "speed = tokens / time (modelled)",
@@ -37,6 +36,8 @@ EN: dict[str, str] = {
     "hd_mark_measured": "measured",
     "hd_say": "{n} guesses bring {tokens} tokens per pass; the round takes {cost} times as long as "
     "a plain one. Speed: {speedup}× plain decoding.",
+    "hd_say_most": "{n} guesses bring {tokens} tokens per pass; the target's pass takes {cost} "
+    "times as long as a plain one. Speed: at most {speedup}× plain decoding.",
     "hd_say_tokens": "{n} guesses bring {tokens} tokens per pass.",
     "hd_best": "The best budget here is {n} guesses: {speedup}×.",
     "hd_best_none": "No budget is worth it here: plain decoding is fastest.",
@@ -46,17 +47,19 @@ EN: dict[str, str] = {
     "a tree holds, the less likely its next guess, while the pass keeps getting longer.",
     "hd_unknown": "A pass on {width} tokens was not measured; the widest was {widest}.",
     "hd_no_costs": "What a pass costs was not measured for this target yet:",
-    "hd_model": "Tokens per pass are modelled from how often each guess of the head was right on "
-    "text of the target, level by level, as if levels were independent.",
+    "hd_model": "Tokens per pass are modelled from how often each guess of the head was "
+    "right when it was measured on held-out prompts, level by level, as if levels were "
+    "independent.",
     "hd_same": "Ranks were measured at the first level and are taken for all. EAGLE-2 and EAGLE-3 "
     "grow another tree in every round, by the head's confidence; drawn is the static one.",
+    "hd_same_chain": "Ranks were measured at the first level and are taken for all.",
     "hd_time": "The time of a round holds the target's pass v(n), the head's passes and the rest, "
-    "as measured: {where}.",
+    "as measured: {where}. Measured speed is that of the rounds, without prefill.",
     "hd_time_target": "The time holds only the target's pass v(n): {where}. The head's own time "
     "was not measured yet, so the speed is an upper bound. To measure it:",
     "hd_where": "{processor}, threads: {threads}, {dtype}, {date}",
     "hd_none": "No heads come with this target.",
-    "hd_none_command": "This trains one (a method's name after train), in minutes on one core:",
+    "hd_none_command": "This trains one; medusa, hydra and eagle1 go the same way:",
     "hd_none_recipes": "There are recipes for {targets}, for example:",
     "hd_fold_about": "What this head is",
     "hd_fold_ranks": "How often its guesses are right",
@@ -70,15 +73,16 @@ EN: dict[str, str] = {
     "hd_about_text": "Text",
     "hd_size": "{n} parameters",
     "hd_size_share": "{n} parameters, {share} of the target's {total}",
-    "hd_training": "{minutes} min on one core, {steps} steps, {tokens} tokens",
+    "hd_training": "{minutes} min, {steps} steps, {tokens} tokens",
     "hd_text": "{corpus}: {documents} documents, {tokens} tokens",
     "hd_fig_position": "position that the head guesses",
     "hd_fig_share": "share of positions",
     "hd_fig_rank": "guess {n}",
     "hd_fig_ranks": "guesses {n} to {last}",
     "hd_fig_top1": "first guess, held-out text",
-    "hd_ranks_note": "Bars: on text that the target wrote itself. Diamonds: on held-out text of "
-    "the training corpus.",
+    "hd_ranks_note": "Bars: on text that the target wrote after held-out prompts. Diamonds: "
+    "on held-out text of the training corpus.",
+    "hd_ranks_note_same": "All on held-out text; ranks were measured at the first position only.",
     "hd_fig_train_tokens": "tokens seen",
     "hd_fig_loss": "loss",
     "hd_no_log": "This head has no training log.",
@@ -89,8 +93,8 @@ EN: dict[str, str] = {
     "hd_eagles": "EAGLE-1 and EAGLE-3",
     "hd_all": "all chains",
     "hd_fig_depth": "depth of the drafted token",
-    "hd_fig_cumulative": "accepted, of all rounds",
-    "hd_fig_conditional": "accepted, given the one before",
+    "hd_fig_cumulative": "accepted (cumulative)",
+    "hd_fig_conditional": "accepted (conditional)",
     "hd_fall": "{method}: {first} at depth 1, {last} at depth {depth}.",
     "hd_depth_note": "Chains of {gamma} drafted tokens. Rounds that the limit on new tokens cut "
     "short are not counted. Bars: 95 %, over prompts.",
@@ -133,12 +137,11 @@ ZH: dict[str, str] = {
     "hd_node": "第 {depth} 层的第 {rank} 个猜测：到它为止的路径有 {chance} 的时候是对的。"
     "按可能性排第 {order}。",
     "hd_root": "已有文本",
-    "hd_key_pays": "得大于失",
-    "hd_key_costs": "得不偿失",
+    "hd_key_pays": "收益大于代价",
+    "hd_key_costs": "代价大于收益",
     "hd_key_last": "最后加入的一个",
-    "hd_chart": "收益、代价与速度随猜测个数的变化",
+    "hd_chart": "词元数、用时与速度（普通解码 = 1）",
     "hd_fig_nodes": "每次前向检验的猜测个数",
-    "hd_fig_relative": "相对于普通解码",
     "hd_fig_tokens": "每次前向的词元数（模型估计）",
     "hd_fig_cost": "一轮的用时",
     "hd_fig_speedup": "速度 = 词元数 / 用时（模型估计）",
@@ -150,6 +153,8 @@ ZH: dict[str, str] = {
     "hd_mark_measured": "实测",
     "hd_say": "{n} 个猜测使每次前向得到 {tokens} 个词元；一轮用时是普通一轮的 {cost} 倍。"
     "速度：普通解码的 {speedup} 倍。",
+    "hd_say_most": "{n} 个猜测使每次前向得到 {tokens} 个词元；目标模型的前向用时是普通前向的 "
+    "{cost} 倍。速度：至多为普通解码的 {speedup} 倍。",
     "hd_say_tokens": "{n} 个猜测使每次前向得到 {tokens} 个词元。",
     "hd_best": "这里的最佳预算是 {n} 个：{speedup} 倍。",
     "hd_best_none": "这里怎样的预算都不划算：普通解码最快。",
@@ -159,17 +164,19 @@ ZH: dict[str, str] = {
     "树越大，下一个猜测就越不可能猜中，而前向的用时仍在变长。",
     "hd_unknown": "一次处理 {width} 个词元的前向没有测量过；最宽的是 {widest} 个。",
     "hd_no_costs": "这个目标模型一次前向的用时尚未测量：",
-    "hd_model": "每次前向的词元数由模型估计：依据头的每个猜测在目标模型所写文本上猜对的频率，"
+    "hd_model": "每次前向的词元数由模型估计：依据头的每个猜测在留出提示上测得的准确率，"
     "逐层计算，假定各层相互独立。",
     "hd_same": "各名次的准确率是在第一层测得的，并用于所有层。"
     "EAGLE-2 和 EAGLE-3 每轮都按头的置信度长出另一棵树；"
     "这里画的是静态树。",
-    "hd_time": "一轮的用时包括目标模型的前向 v(n)、头的前向以及其余部分，均为实测：{where}。",
+    "hd_same_chain": "各名次的准确率是在第一层测得的，并用于所有层。",
+    "hd_time": "一轮的用时包括目标模型的前向 v(n)、头的前向以及其余部分，均为实测：{where}。"
+    "实测速度只计各轮，不含预填充。",
     "hd_time_target": "用时只含目标模型的前向 v(n)：{where}。头自身的用时尚未测量，"
     "因此速度是上限。测量命令：",
     "hd_where": "{processor}，线程数 {threads}，{dtype}，{date}",
     "hd_none": "这个目标模型没有附带草稿头。",
-    "hd_none_command": "下面的命令可训练一个（train 之后写方法名），单核只需几分钟：",
+    "hd_none_command": "下面的命令可训练一个；medusa、hydra、eagle1 同理：",
     "hd_none_recipes": "已有配方的目标模型：{targets}。例如：",
     "hd_fold_about": "这是什么样的头",
     "hd_fold_ranks": "它的猜测有多准",
@@ -183,14 +190,15 @@ ZH: dict[str, str] = {
     "hd_about_text": "文本",
     "hd_size": "{n} 个参数",
     "hd_size_share": "{n} 个参数，为目标模型（{total}）的 {share}",
-    "hd_training": "单核 {minutes} 分钟，{steps} 步，{tokens} 个词元",
+    "hd_training": "{minutes} 分钟，{steps} 步，{tokens} 个词元",
     "hd_text": "{corpus}：{documents} 篇，{tokens} 个词元",
     "hd_fig_position": "头所猜的位置",
     "hd_fig_share": "所占位置的比例",
     "hd_fig_rank": "第 {n} 个猜测",
     "hd_fig_ranks": "第 {n} 至 {last} 个猜测",
     "hd_fig_top1": "第一个猜测，留出文本",
-    "hd_ranks_note": "柱：在目标模型自己写的文本上。菱形：在训练语料的留出文本上。",
+    "hd_ranks_note": "柱：在目标模型续写留出提示所得的文本上。菱形：在训练语料的留出文本上。",
+    "hd_ranks_note_same": "均在留出文本上；各名次只在第一个位置测得。",
     "hd_fig_train_tokens": "已见词元数",
     "hd_fig_loss": "损失",
     "hd_no_log": "这个头没有训练日志。",
@@ -201,8 +209,8 @@ ZH: dict[str, str] = {
     "hd_eagles": "EAGLE-1 与 EAGLE-3",
     "hd_all": "所有链",
     "hd_fig_depth": "草稿词元的深度",
-    "hd_fig_cumulative": "接受率，占所有轮次",
-    "hd_fig_conditional": "接受率，前一个已被接受时",
+    "hd_fig_cumulative": "接受率（累计）",
+    "hd_fig_conditional": "接受率（条件）",
     "hd_fall": "{method}：深度 1 为 {first}，深度 {depth} 为 {last}。",
     "hd_depth_note": "长度为 {gamma} 的链式草稿。因词元上限而被截短的轮次不计。误差线：95 %，"
     "以提示为单位。",

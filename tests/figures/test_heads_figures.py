@@ -20,7 +20,7 @@ from speclab.lab.head_shapes import PassCosts, best_of, expected_curve
 
 RANKS = ((0.6, 0.2, 0.1, 0.05, 0.05), (0.5, 0.2, 0.1, 0.05, 0.05))
 MARKS = ("best", "measured_tokens", "measured_speedup")
-BUDGET = {key: key for key in ("nodes", "relative", "tokens", "cost", "speedup", *MARKS)}
+BUDGET = {key: key for key in ("nodes", "tokens", "cost", "speedup", *MARKS)}
 BUDGET["best"] = "best: {n}, {speedup}"
 RANK_WORDS = {
     "position": "position",

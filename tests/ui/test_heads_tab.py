@@ -48,6 +48,11 @@ def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_files, "BENCHMARKS", tmp_path)
 
 
+def kinds_of(entry: Any) -> tuple[str, ...]:
+    """Return the kinds of heads bundled for a pair's target."""
+    return head_files.head_kinds(entry.heads)
+
+
 # --- without a browser ----------------------------------------------------------------------------
 
 
@@ -123,17 +128,33 @@ def test_sliders_stay_within_what_the_head_has(lab: Lab, measured) -> None:
     assert chain["chosen"]["nodes"] == chain["most"]["nodes"] == 4
 
 
+def test_heads_with_first_guesses_only_draw_a_chain(tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "heads" / "pocket" / "parallel"
+    folder.mkdir(parents=True)
+    manifest = {"parameters": 7, "held_out_top1": [0.5, 0.25], "training": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    monkeypatch.setattr(head_files, "MODELS", tmp_path)
+    facts = head_files.head_facts("pocket", "parallel")
+    assert facts is not None and facts.accuracies == ((0.5,), (0.25,)) and not facts.same_levels
+    reply = tree_only(default_lab(), {**GIVEN, "head": "parallel"}, "en")
+    assert reply["chosen"] == {"depth": 2, "width": 1, "nodes": 2}
+    assert reply["values"]["tokens"] == pytest.approx(1.0 + 0.5 + 0.125)
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_bundled_head_has_its_page(lab: Lab, measured, lang: str) -> None:
-    for kind in head_files.head_kinds("pocket"):
-        view = view_reply(lab, {**GIVEN, "head": kind}, lang)
-        facts = head_files.head_facts("pocket", kind)
+    every = [(entry.heads, kind) for entry in lab.pairs.values() for kind in kinds_of(entry)]
+    assert ("pocket", "medusa") in every
+    for folder, kind in every:
+        view = view_reply(lab, {**GIVEN, "pair": folder, "head": kind}, lang)
+        facts = head_files.head_facts(folder, kind)
         assert facts is not None and view["kind"] == kind
+        assert view["tree"]["nodes"] and view["tree"]["most"]["width"] <= 10
         said = " ".join(line["text"] for line in view["about"])
         assert f"{facts.parameters:,}" in said and "model.safetensors" in said
         assert view["loss"]["data"][0]["y"]
         names = {part["name"] for part in view["ranks"]["data"]}
-        assert HEADS[lang]["hd_fig_top1"] in names and len(names) == 5
+        assert HEADS[lang]["hd_fig_top1"] in names and len(names) >= 2
         assert json.loads(json.dumps(view)) == view
 
 
@@ -247,6 +268,20 @@ def test_a_pair_without_heads_shows_the_command(app: str, visit) -> None:
     expect(page.locator("#heads .hd-tree")).to_be_hidden()
     page.select_option("#heads [data-field=pair]", "pocket")
     expect(page.locator("#heads .hd-tree")).to_be_visible()
+
+
+@browser_test
+def test_sizes_that_one_head_lacks_come_back_with_another(app: str, visit) -> None:
+    page = visit(app)
+    root, depth = page.locator("#heads .pv-root"), page.locator("#heads [data-field=depth]")
+    expect(depth).to_have_value("4")
+    page.select_option("#heads [data-field=head]", "eagle3")
+    page.wait_for_selector("#heads .pv-root[data-head=eagle3]")
+    expect(depth).to_have_value("5")
+    page.locator("#heads [data-field=width]").fill("1")
+    expect(root).to_have_attribute("data-nodes", "5")
+    page.locator("#heads [data-field=width]").fill("4")
+    expect(root).to_have_attribute("data-nodes", "16")
 
 
 @browser_test

@@ -23,8 +23,10 @@ function aboutFold() {
 
 function ranksFold(address) {
   const fold = foldedPlot(address, label('hd_fold_ranks'));
-  fold.after.append(make('p', {class: 'pv-fine'}, label('hd_ranks_note')));
-  return fold;
+  return {node: fold.node, show(figure, note) {
+    fold.show(figure);
+    fold.after.replaceChildren(make('p', {class: 'pv-fine'}, note));
+  }};
 }
 
 function lossFold(address) {

@@ -5,7 +5,7 @@ function rangeField(name, text, most, value, changed) {
   const shown = make('output', {class: 'hd-value'});
   const input = make('input', {type: 'range', class: 'hd-range', 'data-field': name, min: 1, max: most, step: 1, value});
   const paint = () => { shown.textContent = input.value; };
-  input.addEventListener('input', () => { paint(); changed(); });
+  input.addEventListener('input', (event) => { paint(); changed(event); });
   paint();
   return {
     node: make('label', {class: 'op-label'}, make('span', {class: 'hd-slider'}, text, shown), input),
@@ -25,18 +25,19 @@ function mountHeads(element, options, call) {
   const nodes = rangeField('nodes', label('hd_nodes'), 64, given.nodes, resized);
   const toBest = actionButton(label('hd_to_best'), goToBest, true);
   const status = statusLine(), verdict = verdictBox(), notes = make('div', {class: 'hd-notes'});
-  const treeTitle = make('h4'), treeBox = make('div', {class: 'pv-scroll hd-scroll', tabindex: 0, role: 'region'}), legend = make('div');
+  const treeTitle = make('h4'), treeBox = make('div', {class: 'pv-scroll hd-scroll', tabindex: 0, role: 'region'}), legend = make('div'), chartLegend = make('div');
   const chart = plotBox(plotly, label('hd_chart'));
   const none = make('div', {class: 'pv-card', hidden: true});
   const folds = {about: aboutFold(), ranks: ranksFold(plotly), loss: lossFold(plotly), depth: depthFold(plotly), trees: sentencesFold(label('hd_fold_trees')), table: tableFold()};
   const sliders = make('div', {class: 'hd-sliders'}, nodes.node, depth.node, width.node, toBest);
   const card = make('section', {class: 'pv-card hd-main'}, verdict.node, sliders, make('div', {class: 'hd-pair'},
-    make('figure', {class: 'hd-chart'}, make('h4', {}, label('hd_chart')), chart.node),
+    make('figure', {class: 'hd-chart'}, make('h4', {}, label('hd_chart')), chartLegend, chart.node),
     make('figure', {}, treeTitle, treeBox, legend, make('figcaption', {class: 'pv-fine'}, label('hd_tree_note')))),
   notes);
   let edition = 0, timer = 0, best = null, shown = null;
+  const wanted = {depth: given.depth, width: given.width, nodes: given.nodes};
 
-  const request = () => ({pair: pair.select.value, head: head.select.value, temperature: +temperature.select.value, depth: +depth.input.value, width: +width.input.value, nodes: +nodes.input.value});
+  const request = () => ({pair: pair.select.value, head: head.select.value, temperature: +temperature.select.value, ...wanted});
 
   function offerHeads(wanted) {
     const known = pairs.find((each) => each.name === pair.select.value)?.heads ?? [];
@@ -59,12 +60,13 @@ function mountHeads(element, options, call) {
     if (!reply.error) show(reply);
   }
   function reload() { ask('view', showView); }
-  function resized() {
+  function resized(event) {
+    wanted[event.target.dataset.field] = +event.target.value;
     clearTimeout(timer);
     timer = setTimeout(() => ask('tree', showTree), WAIT_MS);
   }
   function goToBest() {
-    nodes.set(best, nodes.input.max);
+    wanted.nodes = best;
     ask('tree', showTree);
   }
 
@@ -79,7 +81,7 @@ function mountHeads(element, options, call) {
       none.replaceChildren(make('p', {}, view.none.text), commandNode(view.none.command));
       return;
     }
-    for (const name of ['about', 'ranks', 'loss', 'depth', 'trees']) folds[name].show(view[name]);
+    for (const name of ['about', 'ranks', 'loss', 'depth', 'trees']) folds[name].show(view[name], view[`${name}_note`]);
     showTree(view.tree);
   }
   function showTree(tree) {
@@ -87,7 +89,8 @@ function mountHeads(element, options, call) {
     best = tree.best;
     depth.set(chosen.depth, most.depth);
     nodes.set(chosen.nodes, Math.max(most.nodes, chosen.nodes));
-    width.set(chosen.width, 10);
+    width.set(chosen.width, most.width);
+    for (const field of [depth, width, nodes]) field.input.disabled = +field.input.max < 2;
     verdict.say(...tree.sentences);
     treeTitle.textContent = tree.title;
     treeBox.setAttribute('aria-label', tree.title);
@@ -98,6 +101,7 @@ function mountHeads(element, options, call) {
     toBest.hidden = !best;
     toBest.disabled = best === chosen.nodes;
     chart.show(tree.figure);
+    chartLegend.replaceChildren(legendOf(tree.figure));
     Object.assign(element.dataset, {nodes: chosen.nodes, best: best ?? '', speedup: tree.values.speedup ?? ''});
   }
 
