@@ -22,6 +22,7 @@ from speclab.training.head_states import (
     write_states,
 )
 from speclab.training.smollm2_samples import read_samples
+from speclab.training.written_text import written_rows
 
 SMOLLM2_LAYERS = (2, 15, 27, 30)
 HELD_OUT_STATES = 16
@@ -29,6 +30,8 @@ HELD_OUT_STATES = 16
 HELD_OUT_ROWS = 2
 LONG_ROWS = 0.8
 """Progress at which the corpus of `pocket` comes in rows of 512 tokens."""
+WRITTEN_ROWS, WRITTEN_LENGTH = 1280, 256
+"""Rows of `WRITTEN_LENGTH` tokens that `pocket` writes itself."""
 MOST_ROWS = 1600
 """Rows of 512 tokens whose states are kept for one target."""
 
@@ -54,9 +57,13 @@ class HeadText:
 
 
 def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
-    """Return the corpus of `pocket`; it is written to `work` at the first time."""
+    """Return the corpus of `pocket` on odd steps, and what `pocket` itself writes on even ones.
+
+    Both are made at the first time (a minute or two) and kept in `work`.
+    """
     from transformers import PreTrainedTokenizerFast
 
+    from speclab.models.catalogue import load_pair
     from speclab.training.pocket_data import VOCABULARY, CorpusSize, batch_source, prepare_data
 
     work.mkdir(parents=True, exist_ok=True)
@@ -64,11 +71,23 @@ def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
     size = CorpusSize(tokens_per_step=tokens_per_step, echo_share=0.0)
     data = prepare_data(work, size, tokenizer)
     source = batch_source(data, size)
+    model = load_pair("pocket", device="cpu", dtype="float32").target.model
+    written = written_rows(
+        model, data.stream, data.starts, WRITTEN_ROWS, WRITTEN_LENGTH, work / "written.npy"
+    )
+    rows = max(1, tokens_per_step // WRITTEN_LENGTH)
+
+    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
+        if step % 2:
+            return {"ids": source(step + 10_000 * seed, LONG_ROWS)["ids"]}
+        chosen = np.random.default_rng((seed, step)).integers(0, len(written), rows)
+        return {"ids": written[chosen]}
+
     return HeadText(
-        batch_at=lambda step, _: {"ids": source(step + 10_000 * seed, LONG_ROWS)["ids"]},
+        batch_at=batch_at,
         held_out=[{"ids": rows[:HELD_OUT_ROWS]} for rows in data.held_out.values()],
         counts=np.bincount(data.stream.numpy(), minlength=VOCABULARY),
-        facts={"corpus": "pocket", **data.facts},
+        facts={"corpus": "pocket", **data.facts, "rows_written_by_target": WRITTEN_ROWS},
     )
 
 
