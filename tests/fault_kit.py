@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from speclab.core.protocols import (
     taps_of,
 )
 from speclab.core.randomness import Exhaustive, Randomness, Seeded
-from speclab.core.records import Round
+from speclab.core.records import Round, Verdict
 from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES, lossless_rules
 from speclab.core.trees import TokenTree
@@ -252,3 +252,24 @@ def one_draft(
         )
 
     return law_and_acceptance(start, len(p))
+
+
+def greedy_by_hand(
+    handle: Any, prompt: Sequence[int], n: int, max_context: int = 10**9
+) -> list[int]:
+    """Decode greedily without any cache, session or loop."""
+    text = list(prompt)
+    while len(text) < min(len(prompt) + n, max_context):
+        ((row,),) = handle.evaluate([text], [1])
+        text.append(int(np.argmax(row.logits)))
+    return text[len(prompt) :]
+
+
+def forced(count: int) -> VerifyRule:
+    """Return a rule that accepts the first `count` nodes of a chain: for checks of state only."""
+
+    def verify(rows: Any, proposal: Proposal, rng: Randomness, position: int) -> Verdict:
+        outcome = "bonus" if count == len(proposal.tree) else "correction"
+        return Verdict(accepted=tuple(range(count)), next_token=7, outcome=outcome)
+
+    return replace(RULES["token"], name=f"forced-{count}", lossless=False, verify=verify)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from fault_kit import GREEDY, Offers, begin, draft_model, offers, rules_for, run
+from fault_kit import (
+    GREEDY,
+    Offers,
+    begin,
+    draft_model,
+    forced,
+    greedy_by_hand,
+    offers,
+    rules_for,
+    run,
+)
 from tiny_models import tiny, tiny_model
 
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.randomness import Seeded
-from speclab.core.records import Round, Verdict
-from speclab.core.rules import RULES
+from speclab.core.records import Round
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding
 from speclab.methods import make_method
@@ -50,15 +58,6 @@ def checked(decoding: Decoding) -> Iterator[Round]:
 
 def rows_of(session) -> int:
     return session.cache_rows() if hasattr(session, "cache_rows") else len(session.cache)
-
-
-def greedy_by_hand(handle, prompt, n: int, max_context: int = 10**9) -> list[int]:
-    """Decode greedily without any cache, session or loop."""
-    text = list(prompt)
-    while len(text) < min(len(prompt) + n, max_context):
-        ((row,),) = handle.evaluate([text], [1])
-        text.append(int(np.argmax(row.logits)))
-    return text[len(prompt) :]
 
 
 @pytest.mark.parametrize(
@@ -182,16 +181,6 @@ def test_both_caches_hold_the_accepted_text(accepted: int) -> None:
     next(rounds)
     assert draft.num_forwards == before + 4, "one pass per drafted token"
     rounds.close()
-
-
-def forced(count: int):
-    """A rule that accepts exactly `count` tokens: for state checks only."""
-
-    def verify(rows, proposal, rng, position):
-        outcome = "bonus" if count == len(proposal.tree) else "correction"
-        return Verdict(accepted=tuple(range(count)), next_token=7, outcome=outcome)
-
-    return replace(RULES["token"], name=f"forced-{count}", lossless=False, verify=verify)
 
 
 FORCED = {count: forced(count) for count in range(5)}
