@@ -1,4 +1,4 @@
-"""The command line: run, prove, bench, fetch, train, methods. Its JSON is stable and documented."""
+"""The command line, from run to export. Its JSON is stable and documented."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
+from speclab.lab.export_console import export
 from speclab.lab.head_console import heads
 from speclab.lab.terminal import (
     check_place,
@@ -69,6 +70,7 @@ DtypeOption = Annotated[
 
 
 app.command()(heads)
+app.command()(export)
 
 
 def parse_params(items: list[str]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""The command `export`: a bundled head in the files that other software reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speclab.core.errors import BadInput
+from speclab.lab.terminal import say, show
+
+
+def export(
+    kind: Annotated[str, typer.Argument(help="eagle1, eagle3, medusa, hydra or mtp.")],
+    output: Annotated[Path, typer.Option(help="A folder that is not there yet, or empty.")],
+    target: Annotated[str, typer.Option(help="Pair whose target the head is for.")] = "pocket",
+    full: Annotated[
+        bool, typer.Option("--full", help="With copies of the target's embedding and map.")
+    ] = False,
+) -> None:
+    """Write a bundled head in its public layout; nothing is overwritten."""
+    from speclab.models.catalogue import load_pair
+    from speclab.models.heads.export import FILES, check_empty, export_head
+    from speclab.models.heads.shelf import load_head
+
+    if kind not in FILES:
+        raise BadInput(f"There is no kind of head {kind!r}.", f"Kinds: {', '.join(FILES)}.")
+    source = bundled_head(kind, target)
+    check_empty(output)
+    pair = load_pair(target, device="cpu", progress=say) if full else None
+    for path in export_head(kind, source, output, pair.target if pair else None):
+        show(f"{path}  {path.stat().st_size:,} bytes")
+    if pair is not None:
+        load_head(kind, output, pair.target)
+        say("Loaded again without a complaint.")
+
+
+def bundled_head(kind: str, target: str) -> Path:
+    """Return the folder of a bundled head.
+
+    Raises:
+        BadInput: naming the heads that the pair has, and the command that trains one.
+    """
+    from speclab.models.catalogue import pair_entry
+    from speclab.models.loading import ASSETS
+
+    shelf = pair_entry(target).heads
+    root = ASSETS / "heads" / shelf
+    there = sorted(path.name for path in root.iterdir() if path.is_dir()) if shelf else []
+    if kind not in there:
+        raise BadInput(
+            f"The pair {target} has no {kind} head; it has {', '.join(there) or 'none'}.",
+            f"Train one with `python -m speclab train {kind} --target {target}`.",
+        )
+    return root / kind
