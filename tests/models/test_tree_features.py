@@ -50,5 +50,5 @@ def test_every_tap_is_read_in_its_own_layer(tmp_path: Path) -> None:
     assert heads["eagle3"].taps == ("hidden[2]", "hidden[4]", "hidden[5]")
     assert heads["eagle1"].taps == ("hidden[-1]",)
     for kind in (TransformerHandle, Unpacked):
-        taps = (*heads["eagle3"].taps, "hidden[-1]", "hidden[0]", "hidden[8]")
+        taps = (*heads["eagle3"].taps, "hidden[-1]", "hidden[0]", "hidden[7]", "hidden[8]")
         check_taps(variant(kind, target), [3, 1, 4, 1, 5, 9], taps)
