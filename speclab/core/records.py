@@ -128,7 +128,7 @@ class Evidence:
         node: the node it concerns; -1 for the whole proposal.
         start, stop: a span of absolute positions (`copied_from`), else 0.
         value: a number (`head`: which head; `confidence`: a probability; `grown`: how many
-            candidates are left out here, the least probable ones).
+            candidates are left out here, of the least probable ones).
         values: `confidence`: per node how probable the draft takes its whole path to be [n];
             `grown`: the same per candidate [m].
         tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,18 +92,24 @@ class Candidates:
         return float(np.partition(np.asarray(self.values), -count)[-count])
 
     def seen(self, kept: Sequence[int]) -> Evidence:
-        """Return what was looked at besides the nodes `kept`, the most probable of it."""
-        possible = [node for node, value in enumerate(self.values) if value > -np.inf]
-        shown = set(self.best(len(kept) + MOST_SHOWN)) & set(possible)
-        dropped = sorted(shown - set(kept))
+        """Return what was looked at besides the nodes `kept`.
+
+        What was expanded comes first, then the most probable; parents are among what is shown.
+        """
+        out, expanded = set(range(len(self.values))) - set(kept), set(self.expanded)
+        ranked = sorted(
+            (node for node in out if self.values[node] > -np.inf),
+            key=lambda node: (node not in expanded, -self.values[node], node),
+        )
+        dropped = sorted(ranked[:MOST_SHOWN])
         places = {node: place for place, node in enumerate([*kept, *dropped])} | {PENDING: PENDING}
         return Evidence(
             kind="grown",
             tokens=tuple(self.tokens[node] for node in dropped),
             parents=tuple(places[self.parents[node]] for node in dropped),
-            values=tuple(three_digits(float(np.exp(self.values[node]))) for node in dropped),
+            values=tuple(three_digits(math.exp(self.values[node])) for node in dropped),
             expanded=tuple(places[node] for node in self.expanded if node in places),
-            value=float(len(possible) - len(kept) - len(dropped)),
+            value=float(len(ranked) - len(dropped)),
         )
 
 
@@ -179,7 +186,7 @@ class DynamicTreeRun(HeadTreeRun):
             raw_draft=tuple(found.rows[node].raw for node in kept),
             num_draft_forwards=forwards,
             evidence=(
-                *confidences(float(np.exp(found.values[node])) for node in kept),
+                *confidences(math.exp(found.values[node]) for node in kept),
                 *(() if size.top_k == 1 else (found.seen(kept),)),
             ),
         )

@@ -47,10 +47,10 @@ EN: dict[str, str] = {
     "grow_level": "Level {level}: the {fed} most probable nodes of the level before were expanded;"
     " {n} candidates follow them.",
     "grow_level_part": "Level {level}: the {fed} most probable nodes of the level before were"
-    " expanded; {n} of the candidates after them were recorded, the most probable ones.",
+    " expanded; {n} of the candidates after them were recorded.",
     "grow_rerank": "Rerank: of {total} candidates in all, the {n} with the most probable paths are"
     " kept and {dropped} are dropped.",
-    "grow_hidden": "The {n} least probable were not recorded and are not drawn.",
+    "grow_hidden": "{n} of the least probable ones were not recorded and are not drawn.",
     "grow_done": "Kept: {n} nodes. The buttons lead through how they were found.",
     "grow_caption": "With each name: how probable the draft takes the whole path to be. An arrow"
     " marks what was expanded. Left out are nodes that end the text or could have no child among"
@@ -114,9 +114,9 @@ ZH: dict[str, str] = {
     "grow_first": "第 1 层：待处理词元之后最可能的 {n} 个词元。",
     "grow_level": "第 {level} 层：上一层中路径概率最大的 {fed} 个节点被展开，得到 {n} 个候选。",
     "grow_level_part": "第 {level} 层：上一层中路径概率最大的 {fed} 个节点被展开；"
-    "所得候选中记录了概率最大的 {n} 个。",
+    "所得候选中记录了 {n} 个。",
     "grow_rerank": "重排：在全部 {total} 个候选中，保留路径概率最大的 {n} 个，{dropped} 个落选。",
-    "grow_hidden": "其中概率最小的 {n} 个没有记录，图中不画。",
+    "grow_hidden": "概率很小的 {n} 个没有记录，图中不画。",
     "grow_done": "保留了 {n} 个节点。点击这些按钮，可以逐步看到它们是怎样选出来的。",
     "grow_caption": "词元旁边是草稿给整条路径的概率。带箭头的节点已展开。"
     "文本到此结束的节点，以及后代不可能入选的节点，不再展开。",

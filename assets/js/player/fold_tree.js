@@ -47,6 +47,7 @@ function treeKey(step) {
 }
 
 fold('tree', {
+  grow() {}, // new rounds change nothing here until one of them is on show
   update(body) {
     const round = store.rounds[detailRound()], step = treeStep(round), held = document.activeElement?.closest?.('.tree-svg .node')?.dataset.node;
     view.treeHover = null;
