@@ -31,6 +31,9 @@ CHAT = (
     "Write a thank-you note to a neighbour.",
 )
 
+FIRST_UNSEEN, MOST_UNSEEN = 20_000, 200
+"""Numbers of held-out documents; `held_out_prompts` begins at 10,000."""
+
 
 def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
     """Return `count` (family, prompt) pairs: chat requests, or the bundled model's families.
@@ -54,3 +57,28 @@ def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
     if count > len(chosen):
         raise BadInput(f"There are {len(chosen)} built-in prompts, not {count}.")
     return chosen[:count]
+
+
+def unseen_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
+    """Return `count` (family, prompt) pairs to measure heads with.
+
+    Chat requests as in `bench_prompts`; else beginnings of held-out documents, family by family,
+    other ones than those on which the heads' accuracies were measured, and no presets.
+
+    Raises:
+        BadInput: if there are not that many different ones.
+    """
+    if chat:
+        return bench_prompts(True, count)
+    from speclab.training.corpus import FAMILIES, write_document
+    from speclab.training.corpus.prompts import example_prompts, prompt_part
+
+    presets, chosen = example_prompts(), {}
+    for index in range(FIRST_UNSEEN, FIRST_UNSEEN + MOST_UNSEEN):
+        for family in FAMILIES:
+            text = prompt_part(family, write_document(family, "held_out", index).text)
+            if text not in presets[family]:
+                chosen.setdefault(text, family)
+            if len(chosen) == count:
+                return [(family, text) for text, family in chosen.items()]
+    raise BadInput(f"There are {len(chosen)} unseen prompts, not {count}.")

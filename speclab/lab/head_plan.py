@@ -60,7 +60,7 @@ class HeadPlan:
     """How much of a table is run.
 
     Attributes:
-        max_new_tokens: per prompt, EOS ignored. num_prompts: built-in prompts.
+        max_new_tokens: per prompt, EOS ignored. num_prompts: see `unseen_prompts`.
         repeats: timed repeats when greedy. sampled_repeats: at temperature 1, each with new seeds;
             0 leaves temperature 1 out.
         budgets: nodes of the trees when greedy. sampled_budgets: the same at temperature 1.

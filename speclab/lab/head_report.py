@@ -89,8 +89,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     parts = [
         f"`{report['pair']}`, {report['dtype']}, {report['num_prompts']} prompts × "
         f"{plan['max_new_tokens']} tokens, {plan['repeats']} greedy and "
-        f"{plan['sampled_repeats']} sampled repeats, {report['threads']} threads of "
-        f"{report['processor']}, {report['created'][:10]}; target step "
+        f"{plan['sampled_repeats']} sampled repeats in {report['seconds'] / 60:.1f} min, threads: "
+        f"{report['threads']} of {report['processor']}, {report['created'][:10]}; target step "
         f"{1e3 * report['costs']['target_step_s']:.1f} ms, {widths}:",
         _main_table(report),
         "Accepted, given that the depth before was (greedy, chains):",

@@ -1,7 +1,8 @@
 """One table per target: every way of drafting for it, in one run, against plain decoding.
 
-Greedy and at temperature 1, EOS ignored, a fixed number of tokens on built-in prompts that no
-training text holds. Settings are interleaved, so that a change of the machine hits all alike.
+Greedy and at temperature 1, EOS ignored, a fixed number of tokens after beginnings of held-out
+documents, or after chat requests. Settings are interleaved, so that a change of the machine hits
+all alike.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.trees import PENDING, TokenTree
 from speclab.lab.bench import measure_costs, processor_name, time_ours
-from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.bench_prompts import unseen_prompts
 from speclab.lab.head_files import head_facts
 from speclab.lab.head_numbers import Measured, row, tau_ratio
 from speclab.lab.head_plan import RULE, HeadPlan, Setting, settings_for
@@ -79,7 +80,7 @@ def run_heads(pair: Pair, plan: HeadPlan, *, progress: Progress = print) -> dict
 
 
 def _prompts(pair: Pair, plan: HeadPlan) -> list[tuple[int, ...]]:
-    texts = bench_prompts(pair.codec.chat_by_default, plan.num_prompts)
+    texts = unseen_prompts(pair.codec.chat_by_default, plan.num_prompts)
     prompts = [pair.codec.encode(text) for _, text in texts]
     longest = max(map(len, prompts)) + plan.max_new_tokens
     if longest > pair.target.max_context:

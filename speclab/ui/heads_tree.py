@@ -117,7 +117,9 @@ def tree_reply(given: Mapping[str, Any], facts: HeadFacts, pair: Any, lang: str)
             }
             for node in tree_nodes(tree, ranks)
         ],
-        "title": words["hd_tree"].format(n=len(tree), depth=tree.depth),
+        "title": words["hd_chain" if tree.width == 1 else "hd_tree"].format(
+            n=len(tree), depth=tree.depth
+        ),
         "figure": figure,
         "sentences": _sentences(points, chosen, best, costs, lang),
         "notes": _notes(facts, source, costs, pair.heads, lang),

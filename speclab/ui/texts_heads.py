@@ -15,6 +15,7 @@ EN: dict[str, str] = {
     "hd_nodes": "Budget (guesses per pass)",
     "hd_to_best": "Go to the best budget",
     "hd_tree": "Static tree of {n} guesses, {depth} levels",
+    "hd_chain": "Chain of {n} guesses",
     "hd_tree_note": "Left in a node: which guess of the head it is, 1 the likeliest. Right: how "
     "often the whole path up to it is right.",
     "hd_node": "Guess {rank} at level {depth}: its path is right {chance} of the time. "
@@ -64,7 +65,7 @@ EN: dict[str, str] = {
     "hd_fold_about": "What this head is",
     "hd_fold_ranks": "How often its guesses are right",
     "hd_fold_loss": "How it was trained",
-    "hd_fold_depth": "How acceptance falls with depth: EAGLE-1 and EAGLE-3",
+    "hd_fold_depth": "How acceptance falls with depth",
     "hd_fold_trees": "Dynamic tree against static tree",
     "hd_fold_table": "Every method on this target, measured in one run",
     "hd_about_layout": "Layout",
@@ -132,6 +133,7 @@ ZH: dict[str, str] = {
     "hd_nodes": "预算（每次前向的猜测）",
     "hd_to_best": "跳到最佳预算",
     "hd_tree": "{n} 个猜测、{depth} 层的静态树",
+    "hd_chain": "{n} 个猜测的链",
     "hd_tree_note": "节点左边：它是头的第几个猜测，1 为最可能。右边："
     "到它为止整条路径都猜对的频率。",
     "hd_node": "第 {depth} 层的第 {rank} 个猜测：到它为止的路径有 {chance} 的时候是对的。"
@@ -181,7 +183,7 @@ ZH: dict[str, str] = {
     "hd_fold_about": "这是什么样的头",
     "hd_fold_ranks": "它的猜测有多准",
     "hd_fold_loss": "它是怎样训练的",
-    "hd_fold_depth": "接受率如何随深度下降：EAGLE-1 与 EAGLE-3",
+    "hd_fold_depth": "接受率如何随深度下降",
     "hd_fold_trees": "动态树与静态树",
     "hd_fold_table": "这个目标模型上的所有方法，同一次运行中测得",
     "hd_about_layout": "文件格式",

@@ -16,6 +16,7 @@ from speclab.core.errors import BadInput
 from speclab.core.records import Round, Trace, Verdict
 from speclab.core.trees import TokenTree
 from speclab.lab import head_report
+from speclab.lab.bench_prompts import bench_prompts, unseen_prompts
 from speclab.lab.head_files import (
     head_facts,
     head_kinds,
@@ -41,6 +42,8 @@ from speclab.methods.rank_trees import expected_tokens, search_tree
 from speclab.models.pair import Pair
 from speclab.models.toy_pair import load_toy
 from speclab.testing.toy_heads import heads_for
+from speclab.training.corpus import FAMILIES, example_prompts
+from speclab.training.corpus.prompts import held_out_prompts
 
 PLAN = HeadPlan(
     max_new_tokens=12,
@@ -142,6 +145,19 @@ def test_a_plan_gives_more_budgets_to_the_two_that_share_a_head() -> None:
     for wrong in ({"repeats": 0}, {"sampled_repeats": -1}, {"widths": (2, 3)}):
         with pytest.raises(BadInput):
             HeadPlan(**wrong)
+
+
+def test_prompts_are_neither_presets_nor_those_that_shaped_the_trees() -> None:
+    unseen = unseen_prompts(False, 20)
+    assert len({text for _, text in unseen}) == 20
+    assert {family for family, _ in unseen} == set(FAMILIES)
+    for family, text in unseen:
+        if len(text) > 40:  # a title such as "JSON: animal" is written more than once
+            assert text not in held_out_prompts(family, 24), text
+        assert text not in example_prompts()[family], text
+    assert unseen_prompts(True, 20) == bench_prompts(True, 20)
+    with pytest.raises(BadInput, match="unseen"):
+        unseen_prompts(False, 10**6)
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -48,6 +48,6 @@ function nodeBox({x, y}, unit, kind, texts, title) {
 }
 
 function treeLegend(costly) {
-  const keys = costly ? ['pays', 'costs', 'last'] : ['pays', 'last'];
+  const keys = costly ? ['pays', 'costs', 'last'] : ['last'];
   return make('div', {class: 'op-legend'}, keys.map((key) => make('span', {}, make('i', {class: `hd-key ${key}`}), label(`hd_key_${key}`))));
 }
