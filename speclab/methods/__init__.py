@@ -12,6 +12,8 @@ from speclab.methods.draft_tree import DraftTree
 from speclab.methods.eagle3 import Eagle3
 from speclab.methods.hydra import Hydra
 from speclab.methods.medusa import Medusa
+from speclab.methods.mtp import Mtp
+from speclab.methods.parallel_mtp import ParallelMtp
 from speclab.methods.prompt_lookup import PromptLookup
 
 METHODS: dict[str, type[Method]] = {
@@ -24,6 +26,8 @@ METHODS: dict[str, type[Method]] = {
         Medusa,
         Hydra,
         Eagle3,
+        Mtp,
+        ParallelMtp,
     )
 }
 

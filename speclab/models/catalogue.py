@@ -45,6 +45,22 @@ PAIRS: dict[str, PairEntry] = {
             memory_bytes=64 * MIB,
         ),
         PairEntry(
+            name="pocket-mtp",
+            title=LocalText("Pocket MTP (own modules)", "Pocket MTP（自带多词元预测模块）"),
+            about=LocalText(
+                "Pocket's target, trained on together with modules that predict further tokens; "
+                "its draft is Pocket's.",
+                "从 Pocket 的目标模型出发，与预测后续词元的模块一起继续训练；"
+                "草稿模型就是 Pocket 的。",
+            ),
+            target="bundled:pocket-mtp/target",
+            draft="bundled:pocket/draft",
+            heads="pocket-mtp",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=64 * MIB,
+        ),
+        PairEntry(
             name="smollm2-135m",
             title=LocalText("SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct"),
             about=LocalText(

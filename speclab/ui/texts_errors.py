@@ -185,6 +185,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "目标模型的旋转位置编码是 {kind}；多词元预测模块只支持普通的一种。",
         "请选择没有缩放位置编码的目标模型。",
     ),
+    "parallel_layout": (
+        "没有找到并行头；需要 extra_heads.0.self_attn.q_proj.weight。",
+        "文件里是另一种头。",
+    ),
     "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
     "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
     "vocabulary_mismatch": (

@@ -1,4 +1,4 @@
-"""`pocket` is frozen: later targets are bundled beside it, never in its place."""
+"""Bundled targets are frozen: later ones are bundled beside them, never in their place."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ FROZEN = {
     ),
     "pocket/draft_undistilled/model.safetensors": (
         "d882971d8265a5312b19e90feccd9b38d8756a6bad0373695387ffba22fb704d"
+    ),
+    "pocket-mtp/target/model.safetensors": (
+        "6c325a59190941edc332d5c9123037a85f4fe45e057869a82409720419e3b75f"
     ),
     "pocket/tokenizer.json": ("669404ccdfbec283ce4401c842ae4671b8652d1d11ceceb20384c791f04011da"),
 }

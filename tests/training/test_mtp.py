@@ -21,6 +21,7 @@ from speclab.training.mtp import (
     NativeRecipe,
     agreement,
     batches,
+    blend,
     joint_loss,
     joint_outputs,
     law_loss,
@@ -218,6 +219,15 @@ def test_both_phases_lower_the_loss_and_resume(tmp_path: Path) -> None:
     assert done["joint"].step == 34
     lines = [json.loads(line) for line in (tmp_path / "mtp-joint.jsonl").open()]
     assert lines[-1]["done"] and len(lines[-1]["held_out"]["mtp"]) == 3
+
+
+def test_the_trunk_ends_between_where_it_began_and_where_it_was_led() -> None:
+    model, other = target().model, target(seed=1).model
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    blend(model, other.state_dict(), 0.25)
+    for key, value in model.state_dict().items():
+        want = 0.25 * before[key] + 0.75 * other.state_dict()[key]
+        assert torch.allclose(value, want, atol=1e-6)
 
 
 def test_the_trunk_moves_more_slowly() -> None:

@@ -1,8 +1,9 @@
 """What the file of a module does not say, chosen by measured acceptance.
 
 A wrong order of the halves or a wrong stage of a norm raises no error and changes no text: the
-drafts only get worse. So every combination drafts on text that the target has written itself, and
-the one whose drafts the target takes most often is used.
+drafts only get worse. So every combination drafts along text that the target has written itself,
+and the one whose laws overlap most with the target's is used. Overlaps tell apart what counts of
+accepted tokens, which are few, cannot.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from speclab.core.laws import Sampling
 from speclab.core.randomness import Seeded
@@ -34,7 +38,7 @@ class FlagChoice:
 
     Attributes:
         flags: the best ones.
-        accepted: drafted tokens accepted per round, at temperature 0, of every combination.
+        accepted: drafted tokens that the target would accept per round, of every combination.
     """
 
     flags: MtpFlags
@@ -76,11 +80,13 @@ class TargetText:
     Attributes:
         tokens: both. start: length of the prompt.
         features: the target's, per tap [len(tokens) - 1, width].
+        laws: the target's after every token [len(tokens), vocab].
     """
 
     tokens: tuple[int, ...]
     start: int
     features: Mapping[str, Any]
+    laws: NDArray
 
 
 def opening_prompts(target: Any) -> list[list[int]]:
@@ -97,7 +103,7 @@ def opening_prompts(target: Any) -> list[list[int]]:
 
 
 def target_text(target: Any, prompt: Sequence[int], taps: Sequence[str]) -> TargetText:
-    """Return a prompt, continued by the target at temperature 0, with its features."""
+    """Return a prompt, continued by the target at temperature 0, with its features and laws."""
     session = target.open(list(prompt))
     for _ in range(GREEDY):
         session.commit((), session.score().row(0).top())
@@ -106,22 +112,31 @@ def target_text(target: Any, prompt: Sequence[int], taps: Sequence[str]) -> Targ
     session = target.open(tokens, tuple(taps))
     features = session.prefill_features
     session.close()
-    return TargetText(tokens, len(prompt), features)
+    (rows,) = target.evaluate([tokens], [len(tokens)])
+    laws = np.stack([row.raw() for row in rows])
+    return TargetText(tokens, len(prompt), features, laws)
 
 
 def accepted_per_round(head: Any, text: TargetText) -> float:
-    """Return how many of `DEPTH` drafted tokens the target takes, on average over the text."""
-    session, taken, rounds, fed = head.open(), 0, 0, 0
+    """Return how many of `DEPTH` drafted tokens the target would accept, on average over the text.
+
+    A token drawn from q is accepted with probability sum of min(p, q); of later tokens only if
+    those before were. The drafts before are the text's.
+
+    **Source:** Leviathan et al. 2211.17192, theorem 3.5.
+    """
+    session, taken, rounds, fed = head.open(), 0.0, 0, 0
     for place in range(max(2, text.start), len(text.tokens) - DEPTH, STRIDE):
         part = {tap: values[fed : place - 1] for tap, values in text.features.items()}
         session.extend(part, text.tokens[fed + 1 : place])
-        fed, drafted, rounds = place - 1, session.root(), rounds + 1
+        fed, drafted, reached = place - 1, session.root(), 1.0
+        rounds += 1
         for depth in range(DEPTH):
-            (token,) = head.target_ids([int(drafted.logits[0].argmax())])
-            if token != text.tokens[place + depth]:
-                break
-            taken += 1
+            q = head.row(drafted.logits[0]).raw()
+            reached *= float(np.minimum(q, text.laws[place - 1 + depth]).sum())
+            taken += reached
             if depth + 1 < DEPTH:
+                token = text.tokens[place + depth]
                 drafted = session.grow(drafted.features, [token], None, depth + 1)
     session.close()
     return taken / rounds
