@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,30 @@ def test_boxes_never_overlap_and_the_page_never_scrolls_sideways(player, size, w
             assert apart or y >= other_y + other_h or other_y >= y + h
     drawing = page.locator(".tree-svg").bounding_box()
     assert max(x + w for x, _, w, _ in boxes) <= drawing["width"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_stay_inside_their_boxes_and_off_the_numbers(player, width) -> None:
+    trace = grown_trace()
+    chinese = base64.b64encode("可是没有找到".encode()).decode()
+    pieces = dict.fromkeys(trace.pieces, chinese)
+    page = player(
+        load_message(replace(trace, pieces=pieces)),
+        query="?round=0&node=0",
+        viewport={"width": width, "height": 844},
+    )
+    page.locator(".grow-steps button").nth(3).click()
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.tree-svg .node:not(.pending)')].map((node) =>"
+        " ['rect', '.node-name', '.node-chance'].map((part) => {"
+        " const b = node.querySelector(part).getBoundingClientRect();"
+        " return [b.left, b.right, b.top, b.bottom]; }))"
+    )
+    assert boxes
+    for box, name, chance in boxes:
+        assert box[0] <= name[0] and name[1] <= box[1] + 1
+        assert name[1] <= chance[0] + 1 or name[3] <= chance[2] + 4
 
 
 @pytest.mark.browser

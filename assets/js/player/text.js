@@ -111,3 +111,13 @@ function shorten(text, limit) {
   const chars = Array.from(text);
   return chars.length > limit ? `${chars.slice(0, limit - 1).join('')}…` : text;
 }
+
+// The same by width: a Chinese character or an emoji takes nearly two letters.
+const WIDE = /[\u2e80-\uffef]|[\u{1f000}-\u{3ffff}]/u;
+function fitText(text, letters) {
+  const chars = Array.from(text), wide = (char) => (WIDE.test(char) ? 1.7 : 1);
+  if (chars.reduce((sum, char) => sum + wide(char), 0) <= letters + 0.01) return text;
+  let room = letters - 1;
+  const kept = chars.findIndex((char) => (room -= wide(char)) < -0.01);
+  return `${chars.slice(0, kept).join('')}…`;
+}

@@ -37,7 +37,7 @@ function memberNode(round, one, place, geometry, step) {
     class: `node ${kind}${fed ? ' fed' : ''}${step?.grow === one.depth ? ' newest' : ''}`, 'data-node': one.id, 'data-k': one.item ? keyOf(one.item) : null,
     role: 'treeitem', 'aria-level': one.depth + 1, 'aria-label': memberSentence(round, one, kind), tabindex: -1,
   }, makeSvg('title', {}, memberSentence(round, one, kind)), makeSvg('rect', {x: place.x, y: place.y, width: boxWidth, height: boxHeight, rx: radius}),
-  makeSvg('text', {class: 'node-name', x: left ? place.x + unit * 0.4 : middle, y: place.y + unit * 1.2, 'text-anchor': left ? 'start' : 'middle'}, shorten(one.name, letters)));
+  makeSvg('text', {class: 'node-name', x: left ? place.x + unit * 0.4 : middle, y: place.y + unit * 1.2, 'text-anchor': left ? 'start' : 'middle'}, fitText(one.name, letters)));
   if (chance !== undefined) group.append(chanceText(chance, place, geometry));
   if (fed) group.append(makeSvg('path', {class: 'fed-mark', d: `M${place.x + boxWidth + 1} ${place.y + boxHeight / 2 - unit * 0.42}l${unit * 0.6} ${unit * 0.42}l${-unit * 0.6} ${unit * 0.42}z`}));
   return group;
@@ -71,7 +71,7 @@ function treeDrawing(round, step, room) {
   const root = at(-1);
   svg.append(makeSvg('g', {class: `node pending${step?.grow ? ' fed' : ''}`, 'data-node': -1, role: 'treeitem', 'aria-level': 1, 'aria-label': label('pending_token'), tabindex: -1},
     makeSvg('title', {}, label('pending_token')), makeSvg('rect', {x: root.x, y: root.y, width: boxWidth, height: boxHeight, rx: boxHeight / 2}),
-    makeSvg('text', {class: 'node-name', x: root.x + boxWidth / 2, y: root.y + unit * 1.2, 'text-anchor': 'middle'}, shorten(pendingName(round), geometry.letters))));
+    makeSvg('text', {class: 'node-name', x: root.x + boxWidth / 2, y: root.y + unit * 1.2, 'text-anchor': 'middle'}, fitText(pendingName(round), geometry.letters))));
   for (const one of shown) svg.append(memberNode(round, one, at(one.id), geometry, step));
   return svg;
 }

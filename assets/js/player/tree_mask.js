@@ -13,7 +13,7 @@ function maskHeads(round, {unit, names, past, cell, headed, top, left, count}) {
   const heads = [makeSvg('text', {x: names + past / 2, y: top - unit * 0.5, 'text-anchor': 'middle', class: 'axis', 'font-size': unit * 0.9}, label('prefix_short'))];
   for (let column = 0; headed && column < count; column += 1) {
     const x = left + (column + 0.6) * cell, y = top - 4, item = column && round.items[column - 1];
-    heads.push(makeSvg('text', {class: 'mask-head', 'data-node': column - 1, transform: `rotate(-50 ${x} ${y})`, x, y, 'font-size': unit * 0.85}, item ? shorten(item.name, 6) : label('pending_short')));
+    heads.push(makeSvg('text', {class: 'mask-head', 'data-node': column - 1, transform: `rotate(-50 ${x} ${y})`, x, y, 'font-size': unit * 0.85}, item ? fitText(item.name, 6) : label('pending_short')));
   }
   return heads;
 }
@@ -24,7 +24,7 @@ function maskRow(round, row, {unit, names, past, cell, left, width, top}) {
   group.append(makeSvg('title', {}, maskSentence(round, row - 1)),
     makeSvg('rect', {class: 'mask-back', x: 0, y, width, height: cell}),
     makeSvg('text', {x: 2, y: y + cell * 0.76, class: 'mask-mark', 'font-size': size}, done ? ROW_MARKS[item.state] || '' : ''),
-    makeSvg('text', {x: names - 5, y: y + cell * 0.76, 'text-anchor': 'end', class: 'name', 'font-size': size}, item ? shorten(item.name, 7) : label('pending_short')),
+    makeSvg('text', {x: names - 5, y: y + cell * 0.76, 'text-anchor': 'end', class: 'name', 'font-size': size}, item ? fitText(item.name, 7) : label('pending_short')),
     makeSvg('rect', {class: 'cell on prefix', x: names, y: y + 1, width: past - 3, height: cell - 2}));
   for (const id of lineage(round, row - 1)) {
     group.append(makeSvg('rect', {class: 'cell on', 'data-col': id, x: left + (id + 1) * cell + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1}));
