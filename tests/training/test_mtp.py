@@ -41,6 +41,7 @@ RECIPE = NativeRecipe(
     steps=2,
     measured_steps=3,
     head_learning_rate=1e-2,
+    trunk_share=1.0,
     learning_rate=1e-2,
 )
 
