@@ -185,6 +185,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "目标模型的旋转位置编码是 {kind}；多词元预测模块只支持普通的一种。",
         "请选择没有缩放位置编码的目标模型。",
     ),
+    "mtp_vocabulary": (
+        "模块的 d2t 映射到编号 {low} 至 {high}，不是 {target} 中互不相同的编号（共 {size} 个）。",
+        "这个模块属于另一个目标模型。",
+    ),
     "parallel_layout": (
         "没有找到并行头；需要 extra_heads.0.self_attn.q_proj.weight。",
         "文件里是另一种头。",

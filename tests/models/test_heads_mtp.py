@@ -277,25 +277,27 @@ def test_a_part_of_each_head_turns() -> None:
 
 
 def wrong_files() -> dict[str, tuple[dict[str, Tensor], str]]:
-    lost, foreign, latent, experts, more = (public_file("appended") for _ in range(5))
+    lost, foreign, latent, experts, more, far = (public_file("appended") for _ in range(6))
     stem = f"model.layers.{LAYERS}."
     del lost[f"{stem}hnorm.weight"]
     foreign[f"{stem}eh_proj.weight"] = torch.ones(64, 128)
     latent[f"{stem}self_attn.kv_a_proj_with_mqa.weight"] = torch.ones(2)
     experts[f"{stem}mlp.gate.weight"] = torch.ones(2)
     more[f"{stem}mlp.extra.weight"] = torch.ones(2)
+    far["d2t"] = torch.full((5,), VOCAB - 3)
     deeper = {key.replace("layers.2", "layers.61"): value for key, value in lost.items()}
     return {
         "missing": (lost, r"no tensor model\.layers\.2\.hnorm\.weight"),
         "width": (foreign, r"eh_proj\.weight .* \[64, 128\]; tiny-llama needs \[32, 64\]"),
         "latent": (latent, "latent attention"),
         "experts": (experts, "a mixture of experts"),
+        "vocabulary": (far, "ids from 37 to 41, not to different ids of tiny-llama, which has 40"),
         "unknown": (more, r"mlp\.extra\.weight"),
         "depth": (deeper, "No multi-token prediction module"),
     }
 
 
-@pytest.mark.parametrize("fault", ["missing", "width", "latent", "experts", "unknown", "depth"])
+@pytest.mark.parametrize("fault", wrong_files())
 def test_a_wrong_module_is_named(tmp_path: Path, fault: str) -> None:
     file, message = wrong_files()[fault]
     write(tmp_path, "appended", file)

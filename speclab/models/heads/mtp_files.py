@@ -219,8 +219,22 @@ class _MtpFiles:
         """Return the target ids of a module that drafts a part of the vocabulary; None: all."""
         if "d2t" not in self.tensors:
             return None
-        offsets = self.tensors["d2t"].numpy().astype(np.int64)
-        return np.arange(len(offsets)) + offsets
+        offsets, vocab = self.tensors["d2t"].numpy().astype(np.int64), self.target.vocab_size
+        ids = np.arange(len(offsets)) + offsets
+        if ids.min() < 0 or ids.max() >= vocab or len(np.unique(ids)) < len(ids):
+            raise ModelUnavailable(
+                f"d2t of the module maps to ids from {ids.min()} to {ids.max()}, not to different "
+                f"ids of {self.target.name}, which has {vocab}.",
+                "The module was made for another target.",
+                code="mtp_vocabulary",
+                values={
+                    "low": int(ids.min()),
+                    "high": int(ids.max()),
+                    "target": self.target.name,
+                    "size": vocab,
+                },
+            )
+        return ids
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a value of the module's configuration, or else of the target's."""
