@@ -107,6 +107,7 @@ PLANS: dict[str, HeadPlan] = {
         budgets=(16, 24),
         sampled_budgets=(16,),
         compared_budgets=(8,),
+        passes=15,
     ),
 }
 """Plans of targets that are slower than the bundled one."""
