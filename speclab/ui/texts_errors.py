@@ -137,6 +137,18 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "{head} 头的 {key} 形状为 {found}，而 {target} 需要 {wanted}。",
         "这个头属于另一个目标模型，或其配置与权重不一致。",
     ),
+    "head_dtype": (
+        "{head} 头的 {key} 以 {dtype} 存储；不支持量化的头。",
+        "请获取 float16、bfloat16 或 float32 的版本。",
+    ),
+    "head_not_finite": (
+        "{head} 头的 {key} 含有无穷大或 NaN。",
+        "文件已损坏，或训练时发散了；请重新获取或重新训练。",
+    ),
+    "head_gap": (
+        "{head} 头的编号到第 {heads} 个头、第 {blocks} 块为止，文件里却只有 {count} 块。",
+        "文件不完整，请重新获取。",
+    ),
     "head_unknown_keys": (
         "{head} 头有 {count} 个布局之外的张量：{keys}。",
         "文件里是另一种头，或更新的布局。",

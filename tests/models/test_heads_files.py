@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from speclab.models.heads.files import (
     INDEX,
     check_shape,
     check_target,
+    count_blocks,
     read_config,
     read_manifest,
     read_tensors,
@@ -178,3 +180,88 @@ def test_configuration_is_an_object_or_absent(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(broken)
         with pytest.raises(ModelUnavailable, match=r"config\.json cannot be read"):
             read_config(tmp_path)
+
+
+WRONG_INDEXES = ({"weight_map": ["x"]}, {"weight_map": {"a": 5}}, {"weight_map": {"a": ["x"]}}, {})
+
+
+@pytest.mark.parametrize("index", WRONG_INDEXES, ids=str)
+def test_an_index_of_another_kind_is_named(tmp_path: Path, index: dict) -> None:
+    write_tensors(tmp_path, TENSORS)
+    (tmp_path / INDEX).write_text(json.dumps(index))
+    with pytest.raises(ModelUnavailable, match=r"index\.json cannot be read: weight_map must"):
+        read_tensors(tmp_path)
+
+
+WRONG_CONFIGS = {
+    "hidden_size": "abc",
+    "num_attention_heads": 0,
+    "draft_vocab_size": 2.5,
+    "rms_norm_eps": "x",
+    "rope_theta": float("inf"),
+    "rope_parameters": 3,
+    "transformer_layer_config": 3,
+    "eagle_config": [1],
+    "eagle_aux_hidden_state_layer_ids": "abc",
+}
+
+
+@pytest.mark.parametrize("key", WRONG_CONFIGS)
+def test_a_configuration_of_another_kind_is_named(tmp_path: Path, key: str) -> None:
+    for number, said in enumerate(({key: WRONG_CONFIGS[key]}, {"eagle_config": {"head_dim": -1}})):
+        (tmp_path / "config.json").write_text(json.dumps(said))
+        with pytest.raises(ModelUnavailable, match=r"config\.json cannot be read: ") as caught:
+            read_config(tmp_path)
+        wanted = "head_dim" if number else key
+        assert wanted in str(caught.value) or "an object was expected" in str(caught.value)
+    (tmp_path / "config.json").write_text('{"a":' + "[" * 100_000)
+    with pytest.raises(ModelUnavailable, match=r"config\.json cannot be read"):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"rank_acceptance": 5},
+        {"rank_acceptance": [1.5]},
+        {"accuracies": [0.5]},
+        {"files": {"model.safetensors": 3}},
+        {"concat": "sideways"},
+        {"norm_in": "never"},
+    ],
+    ids=str,
+)
+def test_a_manifest_of_another_kind_is_named(tmp_path: Path, said: dict) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps(said))
+    with pytest.raises(
+        ModelUnavailable, match=rf"manifest\.json cannot be read: {next(iter(said))}"
+    ):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_weight_that_is_not_finite_is_refused(value: float) -> None:
+    tensors = {"fc.weight": torch.ones(2, 3)}
+    check_shape(tensors, "fc.weight", (2, 3), head="eagle1", target="x")
+    tensors["fc.weight"][1, 2] = value
+    with pytest.raises(ModelUnavailable, match=r"fc\.weight .* not finite") as caught:
+        check_shape(tensors, "fc.weight", (2, 3), head="eagle1", target="x")
+    assert caught.value.code == "head_not_finite"
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn, torch.complex64], ids=str)
+def test_a_quantised_weight_is_refused_and_ids_are_not(dtype: torch.dtype) -> None:
+    tensors = {"fc.weight": torch.ones(2, 3).to(dtype), "d2t": torch.zeros(3, dtype=torch.long)}
+    with pytest.raises(ModelUnavailable, match=r"fc\.weight .* is kept as") as caught:
+        check_shape(tensors, "fc.weight", (2, 3), head="eagle1", target="x")
+    assert caught.value.code == "head_dtype"
+    check_shape(tensors, "d2t", (3,), head="eagle1", target="x")
+
+
+@pytest.mark.parametrize("stray", [(999, 0), (0, 5), (3, 0)])
+def test_a_stray_number_makes_no_room_for_heads_that_are_not_there(stray: tuple[int, int]) -> None:
+    there = [(head, block) for head in range(2) for block in range(2)]
+    assert count_blocks(there, "medusa") == (2, 2)
+    with pytest.raises(ModelUnavailable, match="5 blocks, numbered up to") as caught:
+        count_blocks([*there, stray], "medusa")
+    assert caught.value.code == "head_gap"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
@@ -24,6 +25,7 @@ from speclab.models.heads.eagle_layers import EagleNet, EagleWeights
 from speclab.models.heads.files import (
     check_shape,
     check_target,
+    corrupt,
     read_config,
     read_manifest,
     read_tensors,
@@ -64,10 +66,11 @@ def load_head(folder: Path, target: Any) -> EagleHandle:
     name = "eagle3" if third else "eagle1"
     check_target(manifest, target, name)
     config = read_config(folder)
-    files = _HeadFiles(name, tensors, config, layer, target)
+    llama, rotary = _llama_of(folder, config, target)
+    files = _HeadFiles(name, tensors, config, layer, target, llama)
     weights, to_target = files.eagle3() if third else (files.eagle1(), None)
     refuse_unknown(tensors, files.known(), head=name)
-    net = EagleNet(weights, files.llama, LlamaRotaryEmbedding(files.llama).to(target.device))
+    net = EagleNet(weights, llama, rotary)
     taken = set(tensors) - {"embed_tokens.weight", "t2d", "d2t"}
     return EagleHandle(
         name=name,
@@ -104,6 +107,19 @@ def layer_config(config: Mapping[str, Any], target: Any) -> LlamaConfig:
     return LlamaConfig(**merged)
 
 
+def _llama_of(folder: Path, config: Mapping[str, Any], target: Any) -> tuple[LlamaConfig, Any]:
+    """Return the decoder layer's configuration and its rotary embedding.
+
+    Raises:
+        ModelUnavailable: if the values do not fit each other, or positions are of an unknown kind.
+    """
+    try:
+        llama = layer_config(config, target.model.config)
+        return llama, LlamaRotaryEmbedding(llama).to(target.device)
+    except (StrictDataclassError, KeyError, TypeError, ValueError) as error:
+        raise corrupt(folder / "config.json", error) from error
+
+
 @dataclass(frozen=True, slots=True)
 class _HeadFiles:
     """One head's tensors, checked against its configuration and its target."""
@@ -113,10 +129,7 @@ class _HeadFiles:
     config: Mapping[str, Any]
     layer: str
     target: Any
-
-    @property
-    def llama(self) -> LlamaConfig:
-        return layer_config(self.config, self.target.model.config)
+    llama: LlamaConfig
 
     def _take(self, key: str, *shape: int) -> Tensor:
         target = self.target
@@ -236,6 +249,8 @@ class _HeadFiles:
         if "d2t" not in self.tensors and own == vocab:
             return None
         offsets = check_shape(self.tensors, "d2t", (own,), head=self.name, target=self.target.name)
+        if offsets.is_floating_point() or offsets.is_complex():
+            self._refuse_vocabulary("d2t holds no whole numbers", "d2t")
         ids = np.arange(own) + offsets.numpy().astype(np.int64)
         if ids.min() < 0 or ids.max() >= vocab or len(np.unique(ids)) < own:
             self._refuse_vocabulary(f"d2t maps to ids from {ids.min()} to {ids.max()}", "d2t")

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from speclab.core.errors import BadInput, ModelUnavailable
+from speclab.models.heads.values import CONFIG_KINDS, MANIFEST_KINDS, Kind, wrong_value
 
 MANIFEST = "manifest.json"
 MAX_SHARD_BYTES = 9_500_000
@@ -59,8 +60,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 def _weight_files(folder: Path) -> list[Path]:
     for pattern in ("*.safetensors.index.json", "*.bin.index.json"):
         for index in sorted(folder.glob(pattern)):
-            names = sorted(set(_read_json(index).get("weight_map", {}).values()))
-            return [_inside(folder, name) for name in names]
+            return [_inside(folder, name) for name in _shard_names(index)]
     found = sorted(folder.glob("*.safetensors"))
     for pattern in PICKLES:
         found = found or sorted(folder.glob(pattern))
@@ -72,6 +72,13 @@ def _weight_files(folder: Path) -> list[Path]:
             values={"folder": folder},
         )
     return found
+
+
+def _shard_names(index: Path) -> list[str]:
+    places = _read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise corrupt(index, ValueError("weight_map must say which file holds each key"))
+    return sorted(set(places.values()))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -94,7 +101,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     except pickle.UnpicklingError as error:
         raise _refused(path) from error
     except (SafetensorError, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise _corrupt(path, error) from error
+        raise corrupt(path, error) from error
     tensors = isinstance(state, Mapping) and all(
         isinstance(key, str) and isinstance(value, Tensor) for key, value in state.items()
     )
@@ -112,7 +119,8 @@ def _refused(path: Path) -> ModelUnavailable:
     )
 
 
-def _corrupt(path: Path, error: Exception) -> ModelUnavailable:
+def corrupt(path: Path, error: Exception) -> ModelUnavailable:
+    """Return that a file cannot be read, with the first line of the reason."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return ModelUnavailable(
         f"{path.name} cannot be read: {reason}",
@@ -125,10 +133,10 @@ def _corrupt(path: Path, error: Exception) -> ModelUnavailable:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _corrupt(path, error) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise corrupt(path, error) from error
     if not isinstance(data, dict):
-        raise _corrupt(path, ValueError("a JSON object was expected"))
+        raise corrupt(path, ValueError("a JSON object was expected"))
     return data
 
 
@@ -136,20 +144,31 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Return the head's `config.json`; {} where there is none.
 
     Raises:
-        ModelUnavailable: if it is no JSON object.
+        ModelUnavailable: if it is no JSON object, or a value that heads read is of another kind.
     """
     path = folder / "config.json"
-    return _read_json(path) if path.exists() else {}
+    config = _read_json(path) if path.exists() else {}
+    for part in (config, config.get("transformer_layer_config"), config.get("eagle_config")):
+        _check_values(path, part or {}, CONFIG_KINDS)
+    return config
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a head trained here; {} for a public one.
 
     Raises:
-        ModelUnavailable: if it is no JSON object.
+        ModelUnavailable: if it is no JSON object, or a value that heads read is of another kind.
     """
     path = folder / MANIFEST
-    return _read_json(path) if path.exists() else {}
+    manifest = _read_json(path) if path.exists() else {}
+    _check_values(path, manifest, MANIFEST_KINDS)
+    return manifest
+
+
+def _check_values(path: Path, said: Any, kinds: Mapping[str, Kind]) -> None:
+    fault = wrong_value(said, kinds)
+    if fault:
+        raise corrupt(path, ValueError(fault))
 
 
 def write_tensors(
@@ -258,7 +277,8 @@ def check_shape(
         head, target: kind of head and name of the target, for the message.
 
     Raises:
-        ModelUnavailable: for a missing key (with the nearest ones there are) or a wrong shape.
+        ModelUnavailable: for a missing key (with the nearest ones there are), a wrong shape, or a
+            weight that is no plain floating-point number, or not finite, anywhere.
     """
     if key not in tensors:
         near = difflib.get_close_matches(key, tensors, n=3, cutoff=0.0)
@@ -277,7 +297,53 @@ def check_shape(
             code="head_shape",
             values={"head": head, "key": key, "found": found, "wanted": wanted, "target": target},
         )
+    if key.endswith((".weight", ".bias")):
+        _check_numbers(tensor, key, head)
     return tensor
+
+
+PLAIN_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _check_numbers(tensor: Tensor, key: str, head: str) -> None:
+    """Refuse weights that would draft nothing, or something else, without a word."""
+    if tensor.dtype not in PLAIN_DTYPES:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise ModelUnavailable(
+            f"{key} of the {head} head is kept as {dtype}; quantised heads are not read.",
+            "Fetch the head in float16, bfloat16 or float32.",
+            code="head_dtype",
+            values={"head": head, "key": key, "dtype": dtype},
+        )
+    if not tensor.isfinite().all():
+        raise ModelUnavailable(
+            f"{key} of the {head} head holds values that are not finite.",
+            "The file is damaged or its training went astray; fetch or train it again.",
+            code="head_not_finite",
+            values={"head": head, "key": key},
+        )
+
+
+def count_blocks(numbers: Iterable[tuple[int, ...]], head: str) -> tuple[int, int]:
+    """Return how many heads and how many blocks per head a file holds.
+
+    Args:
+        numbers: (head, block) of every block found, at least one. head: kind, for the message.
+
+    Raises:
+        ModelUnavailable: if one is missing: a stray number must not make room for a billion heads.
+    """
+    found = set(numbers)
+    heads, blocks = (1 + max(each) for each in zip(*found, strict=True))
+    if len(found) != heads * blocks:
+        raise ModelUnavailable(
+            f"The {head} head has {len(found)} blocks, numbered up to head {heads - 1} and block "
+            f"{blocks - 1}: some are missing.",
+            "The file is not complete; fetch it again.",
+            code="head_gap",
+            values={"head": head, "count": len(found), "heads": heads - 1, "blocks": blocks - 1},
+        )
+    return heads, blocks
 
 
 def refuse_unknown(tensors: Mapping[str, Tensor], known: Iterable[str], *, head: str) -> None:

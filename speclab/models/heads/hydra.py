@@ -16,6 +16,7 @@ from speclab.models.attention import product
 from speclab.models.heads.files import (
     check_shape,
     check_target,
+    count_blocks,
     read_config,
     read_manifest,
     read_tensors,
@@ -23,7 +24,7 @@ from speclab.models.heads.files import (
 )
 from speclab.models.heads.head_rows import HeadRows
 
-BLOCK = re.compile(r"hydra_mlp\.(\d+)\.(\d+)\.linear\.weight")
+BLOCK = re.compile(r"hydra_mlp\.(\d{1,3})\.(\d{1,3})\.linear\.weight")
 ARCHITECTURE = "mlp"
 
 
@@ -217,7 +218,7 @@ def from_tensors(
             code="hydra_layout",
             values={"keys": shown},
         )
-    num_heads, num_layers = (1 + max(numbers) for numbers in zip(*blocks, strict=True))
+    num_heads, num_layers = count_blocks(blocks, "hydra")
     own = any(key.startswith("hydra_lm_head.") for key in tensors)
     made = HydraHead(num_heads, num_layers, embedding, lm_head, own_outputs=own)
     expected = made.tensors()

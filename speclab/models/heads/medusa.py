@@ -16,6 +16,7 @@ from speclab.models.attention import product
 from speclab.models.heads.files import (
     check_shape,
     check_target,
+    count_blocks,
     read_manifest,
     read_tensors,
     refuse_unknown,
@@ -23,8 +24,8 @@ from speclab.models.heads.files import (
 from speclab.models.heads.head_rows import HeadRows
 
 PREFIXES = ("medusa_head.", "medusa_heads.", "heads.")
-PLAIN_BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.weight")
-SERVER_BLOCK = re.compile(r"blocks\.(\d+)\.layers\.(\d+)\.weight")
+PLAIN_BLOCK = re.compile(r"(\d{1,3})\.(\d{1,3})\.linear\.weight")
+SERVER_BLOCK = re.compile(r"blocks\.(\d{1,3})\.layers\.(\d{1,3})\.weight")
 
 
 class MedusaHead(nn.Module):
@@ -146,7 +147,8 @@ def from_tensors(tensors: Mapping[str, Tensor], lm_head: Tensor, target: str) ->
     tensors = _without_prefix(tensors)
     served = any(SERVER_BLOCK.fullmatch(key) for key in tensors)
     pattern = SERVER_BLOCK if served else PLAIN_BLOCK
-    blocks = [tuple(map(int, found.groups())) for key in tensors if (found := pattern.match(key))]
+    found = filter(None, map(pattern.fullmatch, tensors))
+    blocks = [tuple(map(int, block.groups())) for block in found]
     if not blocks:
         shown = ", ".join(sorted(tensors)[:3])
         raise ModelUnavailable(
@@ -155,7 +157,7 @@ def from_tensors(tensors: Mapping[str, Tensor], lm_head: Tensor, target: str) ->
             code="medusa_layout",
             values={"keys": shown},
         )
-    num_heads, num_layers = (1 + max(numbers) for numbers in zip(*blocks, strict=True))
+    num_heads, num_layers = count_blocks(blocks, "medusa")
     reader = _Served if served else _Plain
     return reader(tensors, num_heads, num_layers, lm_head, target).read()
 
