@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from speclab.core.errors import NumericalFault
+
 BatchSource = Callable[[int, float], Any]
 """`(step, progress in [0, 1]) -> batch`; pure in `step`, so that runs can resume."""
 
@@ -153,15 +155,25 @@ def training_step(
     loss_fn: LossFunction,
     config: LoopConfig,
 ) -> float:
-    """Take one optimiser step and return its loss in nats per token."""
+    """Take one optimiser step and return its loss in nats per token.
+
+    Raises:
+        NumericalFault: if the loss is not finite; the weights stay as they were.
+    """
     dtype = config.autocast_dtype
     with torch.autocast(config.device_type, dtype or torch.bfloat16, enabled=dtype is not None):
         loss = loss_fn(model, batch)
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise NumericalFault(
+            f"The loss is {value}: the training went astray.",
+            "Lower the learning rate and begin again, or resume from the last checkpoint.",
+        )
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return float(loss.detach())
+    return value
 
 
 def count_tokens(batch: Any) -> int:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from speclab.core.errors import NumericalFault
 from speclab.training import loop
 
 
@@ -79,6 +80,25 @@ def test_the_loss_falls_and_is_logged(tmp_path: Path) -> None:
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert records[-2]["loss"] < 0.5 * records[0]["loss"]
     assert records[-1]["done"] and records[-1]["held_out"]["all"] < records[0]["loss"]
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_leaves_weights_and_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """Else a head of NaN is written, and a comparison of ranks takes NaN for the best guess."""
+
+    def breaks_at_25(step: int, progress: float) -> tuple[Tensor, Tensor]:
+        inputs, wanted = batch_at(step, progress)
+        return inputs, wanted * float("inf") if step == 25 else wanted
+
+    checkpoint, model = tmp_path / "model.pt", new_model()
+    often = config(checkpoint_every_s=0.0)
+    with pytest.raises(NumericalFault, match="The loss is inf"):
+        loop.run_loop(model, breaks_at_25, squared_error, often, checkpoint=checkpoint)
+    kept = new_model()
+    assert loop.load_checkpoint(checkpoint, kept).step == 25
+    for name, weight in model.state_dict().items():
+        assert weight.isfinite().all() and torch.equal(weight, kept.state_dict()[name])
 
 
 def test_the_time_budget_ends_a_run() -> None:
