@@ -95,7 +95,7 @@ def write_all(
         "note": "The target continues from the weights of pocket; all of them were trained on, "
         "together with the modules in heads/pocket-mtp, and then averaged with where they began. "
         "The rows, of the same corpus, are not those that pocket was trained on. One CPU thread, "
-        "shared with other work, bfloat16 autocast.",
+        "bfloat16 autocast.",
         "start": start,
         "recipe": {"name": "mtp", **dataclasses.asdict(recipe)},
         "corpus": data.facts,
