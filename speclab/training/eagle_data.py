@@ -59,7 +59,7 @@ class HeadText:
 def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
     """Return the corpus of `pocket` on odd steps, and what `pocket` itself writes on even ones.
 
-    Both are made at the first time (a minute or two) and kept in `work`.
+    Both are made at the first time (a minute or two) and kept in `work`; other weights write anew.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -71,9 +71,10 @@ def pocket_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
     size = CorpusSize(tokens_per_step=tokens_per_step, echo_share=0.0)
     data = prepare_data(work, size, tokenizer)
     source = batch_source(data, size)
-    model = load_pair("pocket", device="cpu", dtype="float32").target.model
+    target = load_pair("pocket", device="cpu", dtype="float32").target
+    path = work / f"written-{target.source.rpartition('@')[2]}.npy"
     written = written_rows(
-        model, data.stream, data.starts, WRITTEN_ROWS, WRITTEN_LENGTH, work / "written.npy"
+        target.model, data.stream, data.starts, WRITTEN_ROWS, WRITTEN_LENGTH, path
     )
     rows = max(1, tokens_per_step // WRITTEN_LENGTH)
 
@@ -118,7 +119,9 @@ def smollm2_text(work: Path, tokens_per_step: int, seed: int) -> HeadText:
 
 
 def smollm2_states(work: Path) -> tuple[StoredStates, StoredStates]:
-    """Return the stored states to train on and the held-out ones; make those that are missing.
+    """Return the stored states to train on and the held-out ones; make them if there are none.
+
+    Where making them was stopped, what is there is used: `rows` of the text's facts says how much.
 
     Args:
         work: holds `samples*.jsonl[.gz]`, or the folder of the draft's recipe does.

@@ -70,5 +70,5 @@ def written_rows(
         parts.append(write_rows(model, batch, length, float(number % 2), generator))
     rows = torch.cat(parts)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, rows.numpy().astype(np.uint16))
+    np.save(path, rows.numpy().astype(np.int32))
     return rows

@@ -103,7 +103,7 @@ ZH: dict[str, str] = {
     "mistaken": "这棵树，但规则有错",
     "chain": "长度为 {n} 的链",
     "best": "{n} 个节点的最优树",
-    "heads": "起草头",
+    "heads": "草稿头",
     "nodes": "草稿词元数（节点数）",
     "fewer_nodes": "减少一个节点",
     "more_nodes": "增加一个节点",

@@ -134,7 +134,7 @@ def test_a_chosen_node_lights_its_own_path_in_the_mask(page) -> None:
 @pytest.mark.browser
 def test_the_slider_and_the_heads_change_chart_tree_and_sentence(page) -> None:
     figure, host = page.locator(".tree-budget"), page.locator("[data-kind]")
-    expect(figure.locator(".ranks text")).to_have_count(4)
+    expect(figure.locator(".ranks text")).to_have_count(5)
     figure.locator("input[type=range]").focus()
     page.keyboard.press("End")
     expect(host).to_have_attribute("data-nodes", "16")
