@@ -72,7 +72,7 @@ class Recipe:
 
 
 RECIPES: dict[tuple[str, Kind], Recipe] = {
-    ("pocket", "eagle3"): Recipe(),
+    ("pocket", "eagle3"): Recipe(minutes=40.0),
     ("pocket", "eagle1"): Recipe(steps=4),
     ("smollm2-135m", "eagle3"): Recipe(
         minutes=90.0, draft_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
@@ -274,6 +274,18 @@ def frequent_tokens(counts: np.ndarray, kind: Kind, recipe: Recipe, vocab: int) 
     return torch.from_numpy(padded).topk(wanted).indices.sort().values
 
 
+def loop_config(recipe: Recipe) -> loop.LoopConfig:
+    """Return the limits and intervals of a head's training."""
+    return loop.LoopConfig(
+        budget_s=recipe.minutes * 60,
+        max_steps=recipe.max_steps,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=30,
+        evaluate_every_s=240.0,
+        checkpoint_every_s=60.0,
+    )
+
+
 def train_on(
     kind: Kind,
     handle: Any,
@@ -310,14 +322,7 @@ def train_on(
         module,
         batches(text, recipe),
         head_loss(frozen, recipe, draft_ids),
-        loop.LoopConfig(
-            budget_s=recipe.minutes * 60,
-            max_steps=recipe.max_steps,
-            learning_rate=recipe.learning_rate,
-            warmup_steps=30,
-            evaluate_every_s=240.0,
-            checkpoint_every_s=60.0,
-        ),
+        loop_config(recipe),
         checkpoint=checkpoint,
         log=log,
         resume=resume,
