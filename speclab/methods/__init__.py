@@ -9,6 +9,8 @@ from speclab.core.protocols import Method
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.methods.draft_tree import DraftTree
+from speclab.methods.eagle1 import Eagle1
+from speclab.methods.eagle2 import Eagle2
 from speclab.methods.eagle3 import Eagle3
 from speclab.methods.hydra import Hydra
 from speclab.methods.medusa import Medusa
@@ -25,6 +27,8 @@ METHODS: dict[str, type[Method]] = {
         DraftTree,
         Medusa,
         Hydra,
+        Eagle1,
+        Eagle2,
         Eagle3,
         Mtp,
         ParallelMtp,

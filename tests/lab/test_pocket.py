@@ -52,6 +52,8 @@ EXACT_METHODS = (
     make_method("medusa", {"tree_nodes": 6}),
     make_method("medusa", {"tree_nodes": 3, "siblings": "without-replacement"}),
     make_method("hydra", {"tree_nodes": 6}),
+    make_method("eagle-1", {"depth": 1, "top_k": 2, "total_tokens": 2}),
+    make_method("eagle-2", {"depth": 2, "top_k": 2, "total_tokens": 3}),
     make_method("eagle-3", {"depth": 2, "top_k": 2, "total_tokens": 3}),
     make_method("eagle-3", {"depth": 2, "top_k": 1, "draft_sampling": "drawn"}),
     make_method("mtp", {"num_speculative_tokens": 2}),

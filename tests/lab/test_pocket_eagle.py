@@ -22,7 +22,7 @@ from speclab.models.pair import Pair
 from speclab.stats.counters import block_efficiency
 
 GREEDY = Sampling(temperature=0.0)
-HEADS = {"eagle-3": "eagle3"}
+HEADS = {"eagle-1": "eagle1", "eagle-2": "eagle1", "eagle-3": "eagle3"}
 NEAR_TIE = 1e-4
 CHAIN = {"depth": 5, "top_k": 1, "total_tokens": 5}
 
