@@ -38,6 +38,7 @@ def node_budget(
     chosen: int,
     best: Expected | None,
     measured: Sequence[Row] = (),
+    widths: Sequence[int] = (),
     words: Mapping[str, str],
 ) -> Figure:
     """Return what a tree brings and costs over its nodes, with the best budget marked.
@@ -46,14 +47,17 @@ def node_budget(
         points: modelled, from no nodes on. chosen: the budget that is looked at.
         best: the point with the highest speedup; None where no cost is known.
         measured: lines of a table of heads that draft with this head.
-        words: `nodes`, `tokens`, `cost`, `speedup`, `measured_tokens`, `measured_speedup`, and
-            `best` with slots n and speedup. The page draws the legend.
+        widths: of the target's measured passes, in tokens, the pending one among them; between
+            them the cost is interpolated.
+        words: `nodes`, `tokens`, `cost`, `cost_measured`, `speedup`, `measured_tokens`,
+            `measured_speedup`, and `best` with slots n and speedup. The page draws the legend.
     """
     known = [point for point in points if point.cost is not None]
     data = [_curve(points, "tokens", words["tokens"], "--target", "solid", 3)]
     if len(known) > 1:
         data += [
             _curve(known, "cost", words["cost"], "--rej", "dash", 3),
+            _dots([p for p in known if p.nodes + 1 in widths], words["cost_measured"]),
             _curve(known, "speedup", words["speedup"], "--res", "solid", 4),
         ]
     if measured:
@@ -200,6 +204,17 @@ def _curve(
         "y": [getattr(point, value) for point in points],
         "mode": "lines",
         "line": {"color": colour, "dash": dash, "width": width},
+        "name": name,
+    }
+
+
+def _dots(points: Sequence[Expected], name: str) -> Figure:
+    """Return the costs whose pass was measured, as points on the interpolated line."""
+    return {
+        "x": [point.nodes for point in points],
+        "y": [point.cost for point in points],
+        "mode": "markers",
+        "marker": {"color": "--rej", "symbol": "square", "size": 9},
         "name": name,
     }
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from speclab.methods import METHODS
 from speclab.methods.rank_trees import Accuracies
@@ -15,6 +15,7 @@ ASSETS = Path(__file__).resolve().parents[2] / "assets"
 MODELS, BENCHMARKS = ASSETS / "models", ASSETS / "benchmarks"
 MOST_LEVELS = 8
 LOG = "training.jsonl"
+MeasuredOn = Literal["prompts", "chats", "rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,9 @@ class HeadFacts:
             where no others were measured.
         same_levels: the ranks were measured at the first level and are taken for every level.
         chain_only: its methods draft one candidate per position.
+        measured_on: where the accuracies come from: text that the target wrote after held-out
+            `prompts`, held-out `chats` that it had answered, or held-out `rows` of the corpus.
+        note: what the manifest adds about the run; empty if nothing.
         files, architectures: of the public layout. sha256: of the weights.
     """
 
@@ -44,6 +48,8 @@ class HeadFacts:
     accuracies: Accuracies
     same_levels: bool
     chain_only: bool
+    measured_on: MeasuredOn
+    note: str
     files: tuple[str, ...]
     architectures: tuple[str, ...]
     sha256: str
@@ -75,6 +81,12 @@ def _draws_trees(method: str) -> bool:
     return any(param.name == "top_k" for param in METHODS[method].card.params)
 
 
+def _measured_on(manifest: Mapping[str, Any]) -> MeasuredOn:
+    if "accuracies_measured_on" in manifest:
+        return "prompts"
+    return "rows" if "corpus" in manifest.get("text", {}) else "chats"
+
+
 def head_facts(folder: str, kind: str) -> HeadFacts | None:
     """Return what the manifest of a bundled head says; None if there is no such head."""
     if kind not in head_kinds(folder):
@@ -100,6 +112,8 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
         accuracies=(tuple(ranks),) * MOST_LEVELS if same else own,
         same_levels=same,
         chain_only=bool(methods) and not any(map(_draws_trees, methods)),
+        measured_on=_measured_on(manifest),
+        note=manifest.get("note", ""),
         files=tuple(name for name in manifest.get("files", {}) if name != LOG),
         architectures=tuple(shape.get("architectures", ())),
         sha256=weights.get("sha256", ""),

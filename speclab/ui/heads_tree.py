@@ -11,6 +11,7 @@ from speclab.lab.head_files import HeadFacts, read_costs, read_report
 from speclab.lab.head_shapes import (
     Expected,
     PassCosts,
+    TreeNode,
     best_of,
     expected_curve,
     pass_costs,
@@ -24,7 +25,7 @@ from speclab.ui.texts_heads import HEADS
 MOST_NODES, MOST_DEPTH = 64, 8
 USUAL = {"depth": 5, "width": 4, "nodes": 16}
 BUDGET_WORDS = (
-    *("nodes", "tokens", "cost", "speedup", "best"),
+    *("nodes", "tokens", "cost", "cost_measured", "speedup", "best"),
     *("measured_tokens", "measured_speedup"),
 )
 
@@ -94,29 +95,12 @@ def tree_reply(given: Mapping[str, Any], facts: HeadFacts, pair: Any, lang: str)
         chosen=len(tree),
         best=best,
         measured=_measured(pair.heads, facts, wish.temperature),
+        widths=costs.widths if costs is not None else (),
         words={key: words[f"hd_fig_{key}"] for key in BUDGET_WORDS},
     )
     limit = best.nodes if best is not None and costs is not None else len(tree)
     return {
-        "nodes": [
-            {
-                "parent": node.parent,
-                "rank": node.rank + 1,
-                "depth": node.depth,
-                "chance": percent(node.chance),
-                "weight": round(node.chance, 4),
-                "order": node.order + 1,
-                "pays": node.order < limit,
-                "last": node.order + 1 == len(tree),
-                "title": words["hd_node"].format(
-                    rank=node.rank + 1,
-                    depth=node.depth,
-                    chance=percent(node.chance),
-                    order=node.order + 1,
-                ),
-            }
-            for node in tree_nodes(tree, ranks)
-        ],
+        "nodes": [_node_reply(node, limit, len(tree), lang) for node in tree_nodes(tree, ranks)],
         "title": words["hd_chain" if tree.width == 1 else "hd_tree"].format(
             n=len(tree), depth=tree.depth
         ),
@@ -135,6 +119,24 @@ def tree_reply(given: Mapping[str, Any], facts: HeadFacts, pair: Any, lang: str)
             "cost": chosen.cost,
             "speedup": chosen.speedup,
         },
+    }
+
+
+def _node_reply(node: TreeNode, limit: int, total: int, lang: str) -> Reply:
+    """Return what is drawn of a node; it pays if it is among the `limit` likeliest."""
+    rank, order, chance = node.rank + 1, node.order + 1, percent(node.chance)
+    return {
+        "parent": node.parent,
+        "rank": rank,
+        "depth": node.depth,
+        "chance": chance,
+        "weight": round(node.chance, 4),
+        "order": order,
+        "pays": node.order < limit,
+        "last": order == total,
+        "title": HEADS[lang]["hd_node"].format(
+            rank=rank, depth=node.depth, chance=chance, order=order
+        ),
     }
 
 
@@ -203,7 +205,8 @@ def _notes(
 ) -> list[dict[str, str]]:
     """Return what is modelled and what is measured; a note may carry a command."""
     words = HEADS[lang]
-    notes = [{"text": words["hd_model"]}]
+    text = words[f"hd_on_{facts.measured_on}"]
+    notes = [{"text": words["hd_model"].format(text=text)}]
     if facts.same_levels:
         notes.append({"text": words["hd_same_chain" if facts.chain_only else "hd_same"]})
     if source is None or costs is None:

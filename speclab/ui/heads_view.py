@@ -53,10 +53,16 @@ def options(lab: Lab, lang: str) -> Reply:
 
 
 def view_reply(lab: Lab, given: Mapping[str, Any], lang: str) -> Reply:
-    """Return everything about a head; for a pair without heads, how to train one."""
+    """Return everything about a head; for a pair without heads, how to train one.
+
+    Raises:
+        BadInput: for a head that is not there, though the pair has others.
+    """
     entry = _entry(lab, given)
     facts = head_facts(_folder(entry), str(given.get("head", "")))
     table = _table(lab, entry, given, lang)
+    if facts is None and head_kinds(_folder(entry)):
+        raise _no_head(entry, given)
     if facts is None:
         return {"none": _none(lab, entry, str(given["pair"]), lang), "table": table}
     words = HEADS[lang]
@@ -68,7 +74,7 @@ def view_reply(lab: Lab, given: Mapping[str, Any], lang: str) -> Reply:
         "ranks": rank_accuracies(
             facts.accuracies[: 1 if facts.same_levels else None], facts.held_out_top1, words=fig
         ),
-        "ranks_note": words["hd_ranks_note_same" if facts.same_levels else "hd_ranks_note"],
+        "ranks_note": _ranks_note(facts, lang),
         "loss": training_loss(curve, words={"tokens": fig["train_tokens"], "loss": fig["loss"]})
         if curve
         else None,
@@ -88,8 +94,19 @@ def tree_only(lab: Lab, given: Mapping[str, Any], lang: str) -> Reply:
     entry = _entry(lab, given)
     facts = head_facts(_folder(entry), str(given.get("head", "")))
     if facts is None:
-        raise BadInput(f"{given.get('pair')!r} has no head {given.get('head')!r}.")
+        raise _no_head(entry, given)
     return tree_reply(given, facts, entry, lang)
+
+
+def _no_head(entry: Any, given: Mapping[str, Any]) -> BadInput:
+    pair, head = given.get("pair"), given.get("head")
+    known = ", ".join(head_kinds(_folder(entry))) or "–"
+    return BadInput(
+        f"The pair {pair} has no head {head!r}.",
+        f"Its heads: {known}.",
+        code="pair_no_head",
+        values={"pair": pair, "head": head, "known": known},
+    )
 
 
 def _entry(lab: Lab, given: Mapping[str, Any]) -> Any:
@@ -156,14 +173,37 @@ def _about(lab: Lab, entry: Any, facts: HeadFacts, lang: str) -> list[Reply]:
     )
     mark = words["hd_mark_measured"]
     lines.append({"term": words["hd_about_training"], "text": training, "mark": mark})
-    if {"corpus", "documents", "tokens"} <= facts.text.keys():
-        text = words["hd_text"].format(
-            corpus=facts.text["corpus"],
-            documents=number(facts.text["documents"]),
-            tokens=number(facts.text["tokens"]),
-        )
+    if text := _training_text(facts, lang):
         lines.append({"term": words["hd_about_text"], "text": text})
+    if facts.note:
+        lines.append({"term": words["hd_about_note"], "text": facts.note})
     return lines
+
+
+def _training_text(facts: HeadFacts, lang: str) -> str:
+    """Return what a head was trained on; empty where the manifest does not count it."""
+    words, text = HEADS[lang], facts.text
+    if {"corpus", "documents", "tokens"} <= text.keys():
+        parts = [
+            words["hd_text"].format(
+                corpus=text["corpus"],
+                documents=number(text["documents"]),
+                tokens=number(text["tokens"]),
+            )
+        ]
+        if written := text.get("rows_written_by_target"):
+            parts.append(words["hd_text_written"].format(n=number(written)))
+        return " · ".join(parts)
+    rows = text.get("rows")
+    return words["hd_text_chats"].format(n=number(rows)) if rows else ""
+
+
+def _ranks_note(facts: HeadFacts, lang: str) -> str:
+    """Return on what text bars and diamonds were measured."""
+    key = "hd_ranks_note" if facts.measured_on == "prompts" else "hd_ranks_note_all"
+    if facts.same_levels:
+        key = "hd_ranks_note_same"
+    return HEADS[lang][key].format(text=HEADS[lang][f"hd_on_{facts.measured_on}"])
 
 
 # --- what was measured ----------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def draft_tree_figure(
         "tree_law",
         {"state": state, "caption": caption, "words": WORDS_TREES[lang]},
         parts=("tree_shape",),
-        server_functions=[answering(tree_reply, "tree", lang)],
+        server_functions=[answering(tree_reply, "tree", lang, "Learn")],
     )
 
 

@@ -35,8 +35,13 @@ def script(parts: Sequence[str], start: str) -> str:
     return f"(() => {{\n'use strict';\n{text}\n{CALL}\n{start}\n}})();\n"
 
 
-def answering(function: Answer, name: str, lang: str) -> Callable[[str], str]:
-    """Return a function that the browser can call: JSON in, JSON out, faults as a sentence."""
+def answering(function: Answer, name: str, lang: str, tab: str = "Prove") -> Callable[[str], str]:
+    """Return a function that the browser can call: JSON in, JSON out, faults as a sentence.
+
+    Args:
+        function: that answers. name: it is called by. lang: "en" or "zh".
+        tab: that shows the answer, for the log.
+    """
 
     def ask(payload: str) -> str:
         try:
@@ -46,7 +51,7 @@ def answering(function: Answer, name: str, lang: str) -> Callable[[str], str]:
         except (KeyError, TypeError, ValueError, OverflowError):
             reply = {"error": PROVE[lang]["bad_request"]}
         except Exception as error:
-            LOG.exception("a figure of the tab Prove failed")
+            LOG.exception("%r of the tab %s failed", name, tab)
             kind = type(error).__name__
             reply = {"error": WORDS[lang]["error_other"].format(kind=kind)}
         return json.dumps(reply, ensure_ascii=False)

@@ -51,8 +51,8 @@ class Heads:
             elem_id="heads",
             elem_classes=["speclab-prove"],
             server_functions=[
-                answering(lambda given: view_reply(lab, given, lang), "view", lang),
-                answering(lambda given: tree_only(lab, given, lang), "tree", lang),
+                answering(lambda given: view_reply(lab, given, lang), "view", lang, "Heads"),
+                answering(lambda given: tree_only(lab, given, lang), "tree", lang, "Heads"),
             ],
         )
 

@@ -113,6 +113,19 @@ class Watch:
         self.link.change(None, self.link, None, js=PUSH, api_visibility="private")
         self.stop.click(self._on_stop, self.flag, self.status, queue=False, **QUIET)
         self.reset.click(self._on_reset, self.flag, everything, queue=False, **QUIET)
+        self._connect_choices(everything)
+        self.copy.click(self._on_copy, values, [self.link, self.status], queue=False, **QUIET).then(
+            None, self.link, None, js=COPY, api_visibility="private"
+        )
+        self.upload.upload(
+            self._on_import, self.upload, [self.player, self.status], queue=False, **QUIET
+        )
+        blocks.load(self._on_load, None, everything, queue=False, **QUIET)
+        self.started = started
+
+    def _connect_choices(self, everything: list[Any]) -> None:
+        """Bind what follows a choice: texts, and the controls that come with it."""
+        controls = self.controls
         controls.preset.input(
             self._on_preset, [controls.preset, controls.pair], everything, queue=False, **QUIET
         )
@@ -155,14 +168,6 @@ class Watch:
             queue=False,
             **QUIET,
         )
-        self.copy.click(self._on_copy, values, [self.link, self.status], queue=False, **QUIET).then(
-            None, self.link, None, js=COPY, api_visibility="private"
-        )
-        self.upload.upload(
-            self._on_import, self.upload, [self.player, self.status], queue=False, **QUIET
-        )
-        blocks.load(self._on_load, None, everything, queue=False, **QUIET)
-        self.started = started
 
     # --- recorded runs ----------------------------------------------------------------------
 

@@ -111,6 +111,7 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "无法加载 {source}，权重可能已损坏：{reason}",
         "请检查名称、网络和文件；权重必须是 safetensors 或 GGUF。",
     ),
+    "pair_no_head": ("{pair} 没有草稿头 {head}。", "它的草稿头：{known}。"),
     "head_no_weights": (
         "{folder} 中没有草稿头的权重。",
         "需要 .safetensors、pytorch_model.bin 或 medusa_lm_head.pt 之类的文件。",

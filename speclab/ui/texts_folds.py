@@ -102,7 +102,7 @@ ZH: dict[str, str] = {
     "phase_commit": "提交",
     "badge_measured": "实测",
     "badge_counted": "计数",
-    "badge_modelled": "模型推算",
+    "badge_modelled": "模型估计",
     "save_json": "轨迹（JSON）",
     "save_csv": "轮次（CSV）",
 }

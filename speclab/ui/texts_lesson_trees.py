@@ -65,7 +65,7 @@ EN: dict[str, str] = {
 
 ZH: dict[str, str] = {
     "exact": "精确",
-    "modelled": "由实测数据推算",
+    "modelled": "模型估计，依据实测数据",
     "siblings": "一个节点的子节点是",
     "top-k": "最可能的 k 个",
     "without-replacement": "不放回地抽取",

@@ -19,7 +19,7 @@ from speclab.figures.heads import (
 from speclab.lab.head_shapes import PassCosts, best_of, expected_curve
 
 RANKS = ((0.6, 0.2, 0.1, 0.05, 0.05), (0.5, 0.2, 0.1, 0.05, 0.05))
-MARKS = ("best", "measured_tokens", "measured_speedup")
+MARKS = ("best", "cost_measured", "measured_tokens", "measured_speedup")
 BUDGET = {key: key for key in ("nodes", "tokens", "cost", "speedup", *MARKS)}
 BUDGET["best"] = "best: {n}, {speedup}"
 RANK_WORDS = {
@@ -57,7 +57,7 @@ def budget(**more: Any) -> dict[str, Any]:
 
 def test_gain_cost_and_their_ratio_are_one_figure_with_the_best_marked() -> None:
     figure = budget()
-    tokens, cost, speedup, star = figure["data"]
+    tokens, cost, _, speedup, star = figure["data"]
     assert tokens["x"] == list(range(13)) and tokens["y"][0] == 1.0
     assert cost["x"] == speedup["x"] == list(range(5))
     for gained, paid, ratio in zip(tokens["y"], cost["y"], speedup["y"], strict=False):
@@ -66,6 +66,13 @@ def test_gain_cost_and_their_ratio_are_one_figure_with_the_best_marked() -> None
     assert speedup["y"][star["x"][0]] == max(speedup["y"])
     assert figure["layout"]["shapes"][0]["x0"] == 3
     assert star["name"] == f"best: {star['x'][0]}, {star['y'][0]:.2f}"
+
+
+def test_only_measured_widths_are_dots_on_the_interpolated_cost() -> None:
+    _, cost, dots, *_ = budget(widths=(1, 5, 99))["data"]
+    assert cost["mode"] == "lines" and dots["mode"] == "markers"
+    assert dots["x"] == [0, 4] and dots["y"] == [1.0, 1.8]
+    assert dots["name"] == "cost_measured"
 
 
 def test_what_was_measured_stands_beside_what_is_modelled() -> None:

@@ -16,6 +16,8 @@ from speclab.lab import head_files
 from speclab.ui.backend import Lab, default_lab
 from speclab.ui.heads_tree import percent
 from speclab.ui.heads_view import options, tree_only, view_reply
+from speclab.ui.prove_panel import answering
+from speclab.ui.texts_errors import error_text
 from speclab.ui.texts_heads import HEADS
 from tests.ui.heads_app import made_report
 
@@ -69,7 +71,7 @@ def test_every_word_is_used() -> None:
     code = [*Path(options.__code__.co_filename).parent.glob("*heads*.py")]
     code += [*(folder / "js" / "heads").glob("*.js")]
     text = "\n".join(path.read_text("utf-8") for path in code if path.name != "texts_heads.py")
-    made = ("hd_fig_", "hd_shape_", "hd_col_", "hd_key_")
+    made = ("hd_fig_", "hd_on_", "hd_shape_", "hd_col_", "hd_key_")
     for key in HEADS["en"]:
         plain = key in text or key.startswith(made)
         chosen = key.removeprefix("hd_") in ("conditional", "cumulative", "eagles", "all")
@@ -158,6 +160,35 @@ def test_every_bundled_head_has_its_page(lab: Lab, measured, lang: str) -> None:
         assert json.loads(json.dumps(view)) == view
 
 
+def test_each_head_says_on_what_text_it_was_measured(lab: Lab, measured) -> None:
+    words = HEADS["en"]
+    for pair, head, text in (
+        ("pocket", "medusa", "prompts"),
+        ("pocket", "eagle3", "rows"),
+        ("pocket-mtp", "parallel_mtp", "rows"),
+        ("smollm2-135m", "eagle3", "chats"),
+    ):
+        view = view_reply(lab, {**GIVEN, "pair": pair, "head": head}, "en")
+        assert view["tree"]["notes"][0]["text"].endswith(f"{words[f'hd_on_{text}']}.")
+        assert words[f"hd_on_{text}"] in view["ranks_note"]
+        assert ("Diamonds" in view["ranks_note"]) == (head == "medusa")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_the_target_wrote_and_notes_of_the_run_are_told(lab: Lab, lang: str) -> None:
+    words = HEADS[lang]
+    for pair in ("pocket", "smollm2-135m"):
+        facts = head_files.head_facts(pair, "eagle3")
+        about = view_reply(lab, {**GIVEN, "pair": pair, "head": "eagle3"}, lang)["about"]
+        lines = {line["term"]: line["text"] for line in about}
+        assert facts is not None and facts.note
+        assert lines[words["hd_about_note"]] == facts.note
+        count, key = ("1,280", "hd_text_written") if pair == "pocket" else ("768", "hd_text_chats")
+        assert words[key].format(n=count) in lines[words["hd_about_text"]]
+    medusa = view_reply(lab, GIVEN, lang)["about"]
+    assert words["hd_about_note"] not in [line["term"] for line in medusa]
+
+
 def test_the_table_speaks_the_page_s_language(lab: Lab, measured) -> None:
     english, chinese = (view_reply(lab, GIVEN, lang)["table"] for lang in ("en", "zh"))
     assert len(english["table"]["rows"]) == len(chinese["table"]["rows"]) == 6
@@ -189,6 +220,22 @@ def test_a_pair_without_heads_says_which_command_trains_them(lab: Lab) -> None:
     other = SimpleNamespace(pairs={"x": entry}, methods=lab.methods)
     reply = view_reply(other, {"pair": "x", "head": "medusa"}, "zh")
     assert "--target elsewhere --output assets/models/heads/elsewhere" in reply["none"]["command"]
+
+
+def test_a_fault_names_its_tab(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError
+
+    assert "RuntimeError" in answering(broken, "view", "en", "Heads")("{}")
+    assert caplog.messages == ["'view' of the tab Heads failed"]
+
+
+def test_a_head_that_a_pair_lacks_is_named_with_those_it_has(lab: Lab) -> None:
+    for ask in (view_reply, tree_only):
+        with pytest.raises(BadInput) as caught:
+            ask(lab, {**GIVEN, "head": "mtp"}, "zh")
+        assert error_text(caught.value, "zh").startswith("pocket 没有草稿头 mtp。")
+        assert "medusa" in error_text(caught.value, "zh")
 
 
 def test_junk_is_refused(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 const DASHES = {solid: null, dash: '6 4', dot: '2 3', dashdot: '6 3 2 3', longdash: '10 4'};
 const MARKS = {
   circle: 'M18 7a4 4 0 1 1-8 0a4 4 0 1 1 8 0z',
+  square: 'M10 3h8v8h-8z',
   diamond: 'M14 1.500 19.500 7 14 12.500 8.500 7z',
   star: 'M14 .5l1.900 4.100 4.500.5-3.300 3.100.9 4.400-4-2.200-4 2.200.9-4.400-3.300-3.100 4.500-.5z',
 };
