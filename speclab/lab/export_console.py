@@ -21,11 +21,10 @@ def export(
 ) -> None:
     """Write a bundled head in its public layout; nothing is overwritten."""
     from speclab.models.catalogue import load_pair
-    from speclab.models.heads.export import FILES, check_empty, export_head
+    from speclab.models.heads.export import check_empty, check_kind, export_head
     from speclab.models.heads.shelf import load_head
 
-    if kind not in FILES:
-        raise BadInput(f"There is no kind of head {kind!r}.", f"Kinds: {', '.join(FILES)}.")
+    check_kind(kind)
     source = bundled_head(kind, target)
     check_empty(output)
     pair = load_pair(target, device="cpu", progress=say) if full else None
@@ -36,11 +35,23 @@ def export(
         say("Loaded again without a complaint.")
 
 
+def trained_heads() -> set[tuple[str, str]]:
+    """Return the kinds of heads that a recipe trains, each with its target.
+
+    The recipe of `pocket-mtp` is not among them: it makes a target of its own.
+    """
+    from speclab.training import eagle, medusa, mtp_frozen
+
+    both = {(kind, target) for target, kind in (*eagle.RECIPES, *medusa.RECIPES)}
+    return both | {("mtp", target) for target in mtp_frozen.RECIPES}
+
+
 def bundled_head(kind: str, target: str) -> Path:
     """Return the folder of a bundled head.
 
     Raises:
-        BadInput: naming the heads that the pair has, and the command that trains one.
+        BadInput: naming the heads that the pair has, and the command that trains one if there is
+            a recipe.
     """
     from speclab.models.catalogue import pair_entry
     from speclab.models.loading import ASSETS
@@ -49,8 +60,11 @@ def bundled_head(kind: str, target: str) -> Path:
     root = ASSETS / "heads" / shelf
     there = sorted(path.name for path in root.iterdir() if path.is_dir()) if shelf else []
     if kind not in there:
+        others = sorted(path.parent.name for path in (ASSETS / "heads").glob(f"*/{kind}"))
+        hint = f"Pairs that have one: {', '.join(others)}." if others else "No pair has one."
+        if (kind, target) in trained_heads():
+            hint = f"Train one with `python -m speclab train {kind} --target {target}`."
         raise BadInput(
-            f"The pair {target} has no {kind} head; it has {', '.join(there) or 'none'}.",
-            f"Train one with `python -m speclab train {kind} --target {target}`.",
+            f"The pair {target} has no {kind} head; it has {', '.join(there) or 'none'}.", hint
         )
     return root / kind

@@ -119,11 +119,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert before == {path: path.read_bytes() for path in (tmp_path / "empty").iterdir()}
 
 
-def test_a_module_of_some_tokens_has_no_full_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_a_module_of_some_tokens_has_no_public_layout(tmp_path: Path, full: bool) -> None:
     tensors = mtp_tensors(Draw(1)) | {"d2t": torch.zeros(VOCAB - 5, dtype=torch.long)}
     source = write_head("mtp", tmp_path / "in", tensors=tensors)
-    with pytest.raises(BadInput, match="35 tokens only"):
-        export_head("mtp", source, tmp_path / "out", TARGET)
+    with pytest.raises(BadInput, match=f"35 tokens only.*know no d2t.*{source}"):
+        export_head("mtp", source, tmp_path / "out", TARGET if full else None)
     assert not (tmp_path / "out").exists() and HIDDEN == 32
 
 
@@ -143,5 +144,12 @@ def test_the_command_exports_a_bundled_head_and_names_what_is_missing(tmp_path: 
         export("eagle3", tmp_path / "out", "pocket")
     with pytest.raises(BadInput, match="no kind of head 'lora'"):
         export("lora", tmp_path / "other", "pocket")
-    with pytest.raises(BadInput, match=r"toy has no medusa head; it has none.*train medusa"):
+    with pytest.raises(BadInput, match="'parallel_mtp' have no public layout"):
+        export("parallel_mtp", tmp_path / "other", "pocket-mtp")
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(BadInput, match=r"toy has no medusa head; it has none\. Pairs.*: pocket"):
         bundled_head("medusa", "toy")
+    with pytest.raises(BadInput, match=r"pocket has no mtp head.*Pairs.*pocket-mtp"):
+        bundled_head("mtp", "pocket")
+    with pytest.raises(BadInput, match="`python -m speclab train medusa --target smollm2-135m`"):
+        bundled_head("medusa", "smollm2-135m")

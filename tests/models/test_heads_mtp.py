@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,9 +14,12 @@ from tiny_models import tiny
 from torch import Tensor
 
 from speclab.core.errors import ModelUnavailable
+from speclab.models.heads import mtp_flags
 from speclab.models.heads.files import write_manifest
-from speclab.models.heads.mtp import PartialRotary, split_rotary
+from speclab.models.heads.mtp import MtpFlags, PartialRotary, split_rotary
 from speclab.models.heads.mtp_files import load_head
+from speclab.models.heads.mtp_flags import OPTIONS, choose_flags
+from speclab.models.heads.mtp_rope import plain_rope
 
 H, HEADS, KV, DIM, INNER, VOCAB, LAYERS = 32, 4, 2, 8, 48, 40, 2
 TARGET = tiny(seed=5, tie_word_embeddings=False)
@@ -311,3 +314,53 @@ def test_scaled_positions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"rope_parameters": rope}))
     with pytest.raises(ModelUnavailable, match="'yarn'"):
         load_head(tmp_path, TARGET)
+
+
+class Config:
+    """What `plain_rope` reads of a target's configuration."""
+
+    rope_parameters: ClassVar[dict[str, Any]] = {"rope_type": "default", "rope_theta": 5e5}
+
+
+def test_positions_are_the_modules_own_or_else_the_targets() -> None:
+    assert plain_rope({}, Config) == (5e5, 1.0)
+    assert plain_rope({"rope_theta": 1e4, "partial_rotary_factor": 0.5}, Config) == (1e4, 0.5)
+    assert plain_rope({}, object()) == (1e4, 1.0)
+    scaled = {"linear": {"rope_scaling": {"type": "linear", "factor": 2.0}}}
+    scaled["one per kind of layer"] = {"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}
+    for kind, own in scaled.items():
+        with pytest.raises(ModelUnavailable, match=kind):
+            plain_rope(own, Config)
+    with pytest.raises(ModelUnavailable, match="partial"):
+        plain_rope({"partial_rotary_factor": 0.5}, Config, whole=True)
+
+
+def test_a_norm_with_zeros_is_not_undone(tmp_path: Path) -> None:
+    """The state before it cannot be had; the flag is settled, or refused where it is stated."""
+    other = tiny(seed=5, tie_word_embeddings=False)
+    with torch.no_grad():
+        other.model.model.norm.weight[3] = 0.0
+    write(tmp_path, "appended", public_file("appended"))
+    with pytest.raises(ModelUnavailable, match="1 weights of that norm are zero"):
+        load_head(tmp_path, other, norm_in="before")
+    head = load_head(tmp_path, other)
+    assert {flags.norm_in for flags in head.accepted} == {"after"} and len(head.accepted) == 4
+
+
+def test_drafts_that_are_not_numbers_are_never_chosen(tmp_path: Path) -> None:
+    """A NaN in the first place would win every comparison."""
+    write(tmp_path, "appended", public_file("appended"))
+    start = MtpFlags(norm_recycle="before")
+
+    def make(flags: MtpFlags) -> Any:
+        head = load_head(tmp_path, TARGET, **{name: getattr(flags, name) for name in OPTIONS})
+        if flags == start:
+            head.net.weights.down.fill_(torch.nan)
+        return head
+
+    choice = choose_flags(make, TARGET, start, ["concat"])
+    assert choice.accepted[start] == 0.0 < choice.accepted[choice.flags]
+    assert next(iter(choice.accepted)) == start != choice.flags
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mtp_flags, "accepted_per_round", lambda head, text: float("nan"))
+        assert mtp_flags.mean_accepted(None, [None]) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,4 +79,18 @@ def test_a_wrong_file_is_named(tmp_path: Path, change: str, message: str) -> Non
         file["extra_heads.0.self_attn.q_proj.bias"] = torch.ones(2)
     write_tensors(tmp_path, file)
     with pytest.raises(ModelUnavailable, match=message):
+        load_head(tmp_path, handle)
+
+
+@pytest.mark.parametrize("place", ["target", "file"])
+def test_scaled_positions_are_refused(tmp_path: Path, place: str) -> None:
+    """Heads would see positions that their target does not have, and only draft worse."""
+    handle = target()
+    write_tensors(tmp_path, public_file(handle))
+    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    if place == "target":
+        handle.model.config.rope_parameters = scaled
+    else:
+        (tmp_path / "config.json").write_text(json.dumps({"rope_parameters": scaled}))
+    with pytest.raises(ModelUnavailable, match="'linear'"):
         load_head(tmp_path, handle)

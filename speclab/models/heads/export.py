@@ -26,6 +26,7 @@ from speclab.models.heads.files import (
     write_manifest,
 )
 from speclab.models.heads.medusa import PLAIN_BLOCK
+from speclab.models.heads.shelf import LOADERS
 
 FILES: dict[str, tuple[str, ...]] = {
     "eagle1": (WEIGHTS,),
@@ -53,12 +54,19 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
         The files written: weights, `config.json`, `manifest.json`.
 
     Raises:
-        BadInput: if there is something in `output`, or the head drafts only some of the tokens
-            and its public layout has no way to say so.
+        BadInput: if there is something in `output`, if the kind has no public layout, or if the
+            head drafts only some of the tokens and its layout has no way to say so.
         ModelUnavailable: if the head's files are missing or damaged.
     """
+    check_kind(kind)
     check_empty(output)
     tensors = read_tensors(source)
+    if kind == "mtp" and "d2t" in tensors:
+        raise BadInput(
+            f"This module drafts {len(tensors['d2t'])} tokens only; readers of an appended layer "
+            "expect the target's whole vocabulary and know no d2t.",
+            f"SpecLab reads it as it is, from {source}.",
+        )
     if target is not None:
         tensors = tensors | COPIES[kind](tensors, target.model)
     output.mkdir(parents=True, exist_ok=True)
@@ -76,6 +84,20 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
     said = {k: v for k, v in read_manifest(source).items() if k not in ("format", "files")}
     write_manifest(output, {**said, "copies_of_the_target": target is not None})
     return [*written, place, output / MANIFEST]
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of head that no other software reads.
+
+    Raises:
+        BadInput: saying whether there is such a kind at all.
+    """
+    if kind in FILES:
+        return
+    hint = f"Kinds that can be exported: {', '.join(FILES)}."
+    if kind in LOADERS:
+        raise BadInput(f"Heads of the kind {kind!r} have no public layout.", hint)
+    raise BadInput(f"There is no kind of head {kind!r}.", hint)
 
 
 def check_empty(output: Path) -> None:
@@ -123,12 +145,6 @@ def _hydra(tensors: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
 
 
 def _appended(tensors: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
-    if "d2t" in tensors:
-        raise BadInput(
-            f"This module drafts {len(tensors['d2t'])} tokens only; a public file holds the whole "
-            "map to the vocabulary.",
-            "Leave out --full.",
-        )
     (key,) = (key for key in tensors if key.endswith(".eh_proj.weight"))
     stem = key.removesuffix("eh_proj.weight")
     weights = {

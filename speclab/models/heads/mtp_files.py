@@ -40,6 +40,7 @@ from speclab.models.heads.mtp import (
     split_rotary,
 )
 from speclab.models.heads.mtp_flags import choose_flags
+from speclab.models.heads.mtp_rope import plain_rope
 
 UNREADABLE = {
     "self_attn.kv_a_proj_with_mqa.weight": "latent attention",
@@ -138,11 +139,11 @@ def load_head(
         folder: weights, `config.json` and, for a module trained here, a manifest.
         target: the handle it drafts for.
         concat, norm_in, norm_recycle: overrule the manifest. A flag that neither states is chosen
-            by measured acceptance.
+            by measured acceptance; `norm_in` is "after" where the target's norm cannot be undone.
 
     Raises:
-        ModelUnavailable: for a missing key, a wrong shape, a kind of layer that is not read, or a
-            module for another target.
+        ModelUnavailable: for a missing key, a wrong shape, a kind of layer that is not read, a
+            state before a norm that cannot be undone, or a module for another target.
     """
     manifest = read_manifest(folder)
     check_target(manifest, target, "mtp")
@@ -151,6 +152,7 @@ def load_head(
     given = {"concat": concat, "norm_in": norm_in, "norm_recycle": norm_recycle}
     stated = {name: value or manifest.get(name) for name, value in given.items()}
     known = {name: value for name, value in stated.items() if value}
+    known |= _settled(known, _target_norm(target, layout.flags), target.name)
     flags = dataclasses.replace(layout.flags, **known)
 
     def make(flags: MtpFlags) -> MtpHandle:
@@ -185,6 +187,32 @@ def _layout_of(tensors: Mapping[str, Tensor], num_layers: int) -> Layout:
         code="mtp_layout",
         values={"wanted": wanted},
     )
+
+
+def _target_norm(target: Any, flags: MtpFlags) -> Tensor:
+    """Return the target's final norm as it multiplies [h]."""
+    weight = target.model.model.norm.weight.detach()
+    return weight + 1.0 if flags.zero_centred else weight
+
+
+def _settled(known: Mapping[str, str], norm: Tensor, target: str) -> dict[str, str]:
+    """Return `norm_in` where the target's norm [h] has zeros: what they wipe out is lost.
+
+    Raises:
+        ModelUnavailable: if the module is known to read the state before the norm.
+    """
+    zeros = int((norm == 0).sum())
+    if not zeros:
+        return {}
+    if known.get("norm_in") == "before":
+        raise ModelUnavailable(
+            f"The module reads the state before the final norm of {target}, but {zeros} weights of "
+            "that norm are zero: the state cannot be had from what comes after it.",
+            "Choose a module that reads the state after the norm.",
+            code="mtp_target_norm",
+            values={"target": target, "zeros": zeros},
+        )
+    return {"norm_in": "after"}
 
 
 def _refuse_other_layers(tensors: Mapping[str, Tensor], layout: Layout) -> None:
@@ -259,10 +287,8 @@ class _MtpFiles:
         heads = int(self.setting("num_attention_heads"))
         kv_heads = int(self.setting("num_key_value_heads", heads))
         head_dim = int(self.setting("head_dim", hidden // heads))
-        rope = self._rope()
-        theta = float(rope.get("rope_theta", self.setting("rope_theta", 10_000.0)))
-        part = rope.get("partial_rotary_factor", self.setting("partial_rotary_factor", 1.0))
-        rotary_dim = int(head_dim * float(part))
+        theta, part = plain_rope(self.config, self.target.model.config)
+        rotary_dim = int(head_dim * part)
         order = split_rotary(head_dim, rotary_dim).to(self.target.device)
         attention = self._attention(hidden, heads, kv_heads, head_dim, order)
         weights = MtpWeights(**self._outside(hidden), **attention, **self._mlp(hidden))
@@ -280,19 +306,6 @@ class _MtpFiles:
             rotary=PartialRotary(head_dim, rotary_dim, theta),
         )
 
-    def _rope(self) -> dict[str, Any]:
-        rope = dict(self.setting("rope_parameters", {}) or {})
-        kind = rope.get("rope_type", "default")
-        if kind != "default":
-            raise ModelUnavailable(
-                f"The target's rotary embedding is of the kind {kind!r}; only the plain one is "
-                "read for multi-token prediction.",
-                "Choose a target without scaled positions.",
-                code="mtp_rope",
-                values={"kind": kind},
-            )
-        return rope
-
     def _outside(self, hidden: int) -> dict[str, Any]:
         """Return what stands around the decoder layer."""
         layout, model = self.layout, self.target.model
@@ -304,7 +317,6 @@ class _MtpFiles:
         if layout.lm_head and own in self.tensors:
             lm_head = self.take(own, *lm_head.shape)
         ids = self.to_target()
-        target_norm = model.model.norm.weight.detach()
         return {
             "embedding": model.get_input_embeddings().weight.detach(),
             "fc": fc,
@@ -312,7 +324,7 @@ class _MtpFiles:
             "state_norm": self.norm(layout.stem + layout.state_norm, hidden),
             "final_norm": self.norm(layout.stem + layout.final_norm, hidden),
             "lm_head": lm_head if ids is None else lm_head[torch.from_numpy(ids)],
-            "target_norm": target_norm + 1.0 if self.flags.zero_centred else target_norm,
+            "target_norm": _target_norm(self.target, self.flags),
         }
 
     def _attention(

@@ -9,6 +9,7 @@ accepted tokens, which are few, cannot.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from speclab.core.errors import NumericalFault
 from speclab.core.laws import Sampling
 from speclab.core.randomness import Seeded
 from speclab.models.heads.mtp import MtpFlags
@@ -38,7 +40,8 @@ class FlagChoice:
 
     Attributes:
         flags: the best ones.
-        accepted: drafted tokens that the target would accept per round, of every combination.
+        accepted: drafted tokens that the target would accept per round, of every combination; 0
+            where the drafts are not numbers.
     """
 
     flags: MtpFlags
@@ -66,10 +69,7 @@ def choose_flags(
     heads = {flags: make(flags) for flags in dict.fromkeys(every)}
     taps = next(iter(heads.values())).taps
     texts = [target_text(target, prompt, taps) for prompt in prompts or opening_prompts(target)]
-    accepted = {
-        flags: sum(accepted_per_round(head, text) for text in texts) / len(texts)
-        for flags, head in heads.items()
-    }
+    accepted = {flags: mean_accepted(head, texts) for flags, head in heads.items()}
     return FlagChoice(flags=max(accepted, key=lambda flags: accepted[flags]), accepted=accepted)
 
 
@@ -115,6 +115,15 @@ def target_text(target: Any, prompt: Sequence[int], taps: Sequence[str]) -> Targ
     (rows,) = target.evaluate([tokens], [len(tokens)])
     laws = np.stack([row.raw() for row in rows])
     return TargetText(tokens, len(prompt), features, laws)
+
+
+def mean_accepted(head: Any, texts: Sequence[TargetText]) -> float:
+    """Return `accepted_per_round` over all texts; none where the head's numbers are not finite."""
+    try:
+        mean = sum(accepted_per_round(head, text) for text in texts) / len(texts)
+    except NumericalFault:
+        return 0.0
+    return mean if math.isfinite(mean) else 0.0
 
 
 def accepted_per_round(head: Any, text: TargetText) -> float:

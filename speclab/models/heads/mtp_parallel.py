@@ -32,6 +32,7 @@ from speclab.models.heads.files import (
     refuse_unknown,
 )
 from speclab.models.heads.mtp import PartialRotary
+from speclab.models.heads.mtp_rope import plain_rope
 
 HEAD_KEY = re.compile(r"extra_heads\.(\d+)\.self_attn\.q_proj\.weight")
 
@@ -193,7 +194,8 @@ def load_head(folder: Path, target: Any) -> ParallelHandle:
     """Load parallel heads: Llama layers under `extra_heads.{k}.*`.
 
     Raises:
-        ModelUnavailable: for a missing key, a wrong shape, or heads made for another target.
+        ModelUnavailable: for a missing key, a wrong shape, positions that are not plain, or heads
+            made for another target.
     """
     manifest = read_manifest(folder)
     check_target(manifest, target, "parallel_mtp")
@@ -206,11 +208,10 @@ def load_head(folder: Path, target: Any) -> ParallelHandle:
             code="parallel_layout",
         )
     reader = _Reader(tensors, config, target)
+    theta, _ = plain_rope(config, model.config, whole=True)
+    head_dim = reader.head_dim
     layers = [reader.layer(f"extra_heads.{number}.") for number in range(count)]
     refuse_unknown(tensors, reader.used, head="parallel_mtp")
-    rope = reader.setting("rope_parameters") or {}
-    theta = float(rope.get("rope_theta", reader.setting("rope_theta") or 10_000.0))
-    head_dim = reader.head_dim
     net = ParallelNet(
         layers,
         final_norm=model.model.norm.weight.detach(),
