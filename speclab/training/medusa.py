@@ -14,9 +14,6 @@ state says.
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +27,14 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.randomness import Seeded
 from speclab.models.catalogue import load_pair
-from speclab.models.heads.files import write_manifest, write_tensors
+from speclab.models.heads.files import write_tensors
 from speclab.models.heads.hydra import ARCHITECTURE, HydraHead
 from speclab.models.heads.medusa import MedusaHead
 from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_parts import frequent_tokens, write_description
 from speclab.training.medusa_start import start_by_regression
 
 WORK_DIR = Path("runs/heads")
@@ -79,8 +77,8 @@ class Recipe:
 
 
 RECIPES: dict[tuple[str, Kind], Recipe] = {
-    ("pocket", "medusa"): Recipe(own_outputs=True, minutes=4.0, start_tokens=80_000),
-    ("pocket", "hydra"): Recipe(num_layers=2, minutes=4.0, start_tokens=80_000),
+    ("pocket", "medusa"): Recipe(own_outputs=True, minutes=8.0, start_tokens=80_000),
+    ("pocket", "hydra"): Recipe(num_layers=2, minutes=12.0, start_tokens=80_000),
     ("smollm2-135m", "medusa"): Recipe(minutes=20.0, law_vocab=8192),
 }
 
@@ -279,10 +277,7 @@ def write_head(
 ) -> dict[str, Any]:
     """Write the heads in their public layout, float16, with log and manifest."""
     write_tensors(folder, {key: value.half() for key, value in head.tensors().items()})
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    if log is not None and log.exists():
-        shutil.copyfile(log, folder / "training.jsonl")
-    return write_manifest(folder, description)
+    return write_description(folder, config, description, log)
 
 
 def train_head(
@@ -315,7 +310,7 @@ def train_head(
     text = text or TEXTS[target](work, recipe.tokens_per_step, recipe.seed)
     pair = load_pair(target, device="cpu", dtype="float32")
     handle: Any = pair.target
-    tokens = law_tokens(text.counts, recipe)
+    tokens = law_tokens(text.counts, recipe, handle.model.config.vocab_size)
     head = new_head(kind, handle.model, recipe, tokens)
     evaluation = held_out_numbers(frozen(handle.model, text.stored_layers), text.held_out, tokens)
     log = work / f"{kind}.jsonl"
@@ -334,17 +329,15 @@ def train_head(
         "training": dataclasses.asdict(done),
         "held_out_top1": list(loop.evaluate(head, evaluation).values()),
         **measured,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     folder = output or work / f"{kind}-weights"
     return write_head(folder, whole, config_of(kind, recipe, handle.source), description, log)
 
 
-def law_tokens(counts: np.ndarray, recipe: Recipe) -> Tensor | None:
+def law_tokens(counts: np.ndarray, recipe: Recipe, vocab: int) -> Tensor | None:
     """Return the ids over which laws are compared, ascending, or None for all."""
-    if recipe.law_vocab is None:
-        return None
-    return torch.from_numpy(counts).topk(recipe.law_vocab).indices.sort().values
+    wanted = recipe.law_vocab
+    return None if wanted is None else frequent_tokens(counts, wanted, vocab)
 
 
 def fit(
@@ -360,8 +353,7 @@ def fit(
     """Start heads by regression and train them in place; the checkpoint stands beside the log."""
     target, checkpoint = frozen(model, text.stored_layers), log.with_suffix(".pt")
     if not resume:
-        checkpoint.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
+        loop.forget_run(checkpoint, log)
     if recipe.start_tokens and not checkpoint.exists():
         steps = range(recipe.start_tokens // recipe.tokens_per_step)
         with torch.autocast("cpu", torch.bfloat16):
@@ -379,7 +371,7 @@ def fit(
     return loop.run_loop(
         head,
         text.batch_at,
-        heads_loss(target, recipe, law_tokens(text.counts, recipe)),
+        heads_loss(target, recipe, law_tokens(text.counts, recipe, model.config.vocab_size)),
         limits,
         checkpoint=checkpoint,
         log=log,
