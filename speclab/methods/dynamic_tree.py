@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from speclab.core.errors import BadInput
-from speclab.core.laws import Law, Sampling
+from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, LocalText, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import PENDING, TokenTree
+from speclab.methods.head_chain import ChainDraft, fed_chain
 from speclab.methods.head_tree import (
     HeadRow,
     HeadTreeRun,
@@ -123,17 +123,19 @@ class DynamicTreeRun(HeadTreeRun):
 
     def __init__(self, head: Any, kit: DraftKit, size: TreeSize, drawn: bool = False) -> None:
         super().__init__(head, kit, size)
-        self._drawn = drawn and not kit.sampling.greedy
+        self._kit, self._drawn = kit, drawn and not kit.sampling.greedy
 
     def draft(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
         """Expand the most probable nodes level by level, then keep the best of all.
 
         A node that cannot have a child among the best is not expanded: it would change nothing.
 
-        **Source:** EAGLE-2 2406.16858, section 4 (expansion and reranking phases).
+        **Source:** EAGLE-2 2406.16858, section 4 (expansion and reranking phases); a drawn chain:
+        Leviathan 2211.17192, algorithm 1, with the head of EAGLE as the draft.
         """
         if self._drawn:
-            return self._drawn_chain(root, size, room, rng)
+            chain = ChainDraft(self._kit, room)
+            return fed_chain(self.head, self.session, root, size.longest_chain, chain, rng)
         found, feeder, forwards = Candidates(), LevelFeeder(self.session), 1
         level = self._add_level(found, root.logits, [PENDING], size)
         features = {PENDING: root.features[0]}
@@ -190,41 +192,6 @@ class DynamicTreeRun(HeadTreeRun):
                 *(() if size.top_k == 1 else (found.seen(kept),)),
             ),
         )
-
-    def _drawn_chain(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
-        """Draw one token after the other, each from the head's processed law given those before.
-
-        The length is settled before anything is drawn; only an end of text cuts it short.
-
-        **Source:** Leviathan 2211.17192, algorithm 1, with the head of EAGLE as the draft.
-        """
-        feeder, drafted, feature = LevelFeeder(self.session), root, root.features[0]
-        tokens: list[int] = []
-        laws: list[Law] = []
-        rows: list[HeadRow] = []
-        sure: list[float] = []
-        for place in range(min(size.depth, size.total_tokens)):
-            if place:
-                drafted = feeder.feed([place - 1], [place - 2], tokens[-1:], [feature])
-                feature = drafted.features[0]
-            rows.append(HeadRow(self.head, drafted.logits[0]))
-            laws.append(rows[-1].row().law(self.sampling, self._counts(room, tokens)))
-            tokens.append(rng.draw(laws[-1]))
-            sure.append((sure[-1] if sure else 1.0) * float(rows[-1].raw()[tokens[-1]]))
-            if tokens[-1] in self.eos:
-                break
-        return Proposal(
-            tree=TokenTree.chain(tokens),
-            draft_probs=tuple(laws),
-            raw_draft=tuple(row.raw for row in rows),
-            num_draft_forwards=len(tokens),
-            evidence=confidences(sure),
-        )
-
-    def _counts(self, room: Room, drafted: Sequence[int]) -> Counter[int] | None:
-        if not self.sampling.penalised:
-            return None
-        return Counter([*room.context[self.prompt_length :], *drafted])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

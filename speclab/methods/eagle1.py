@@ -31,7 +31,6 @@ class StaticTreeRun(HeadTreeRun):
 
     def __init__(self, head: Any, kit: DraftKit, size: TreeSize) -> None:
         super().__init__(head, kit, size)
-        self._prompt_length = len(kit.prompt)
         self._ranks = tuple(getattr(head, "rank_acceptance", ())) or GUESSED_RANKS
 
     def draft(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
@@ -89,7 +88,7 @@ class StaticTreeRun(HeadTreeRun):
     def _counts(self, grown: GrowingTree, parent: int, room: Room) -> Counter[int] | None:
         if not self.sampling.penalised:
             return None
-        counts = Counter(room.context[self._prompt_length :])
+        counts = Counter(room.context[self.prompt_length :])
         while parent != PENDING:
             counts[grown.tokens[parent]] += 1
             parent = grown.parents[parent]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from speclab.core.laws import Law, Row
 from speclab.core.protocols import DraftKit, LocalText, Param, Proposal, Room
@@ -82,3 +83,23 @@ class ChainDraft:
             num_draft_forwards=num_draft_forwards,
             evidence=confidences(self._sure),
         )
+
+
+def fed_chain(
+    head: Any, session: Any, root: Any, count: int, chain: ChainDraft, rng: Randomness
+) -> Proposal:
+    """Return a chain whose head reads its own last output and the token that it gave.
+
+    The length is settled before anything is drawn; only an end of text cuts it short.
+
+    Args:
+        head: makes rows of logits. session: its own, `root` just made: a `Drafted` of one row.
+        count: most tokens, at least one. chain: still empty.
+    """
+    drafted = root
+    for depth in range(1, count + 1):
+        token = chain.add(head.row(drafted.logits[0]), rng)
+        if chain.ended or depth == count:
+            break
+        drafted = session.grow(drafted.features, [token], None, depth)
+    return chain.proposal(len(chain.tokens))

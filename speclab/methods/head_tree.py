@@ -89,6 +89,11 @@ class TreeSize:
         )
 
     @property
+    def longest_chain(self) -> int:
+        """Most nodes of a chain."""
+        return min(self.depth, self.total_tokens)
+
+    @property
     def is_chain(self) -> bool:
         """Whether no node can have a sibling."""
         return self.top_k == 1 or self.total_tokens == 1

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, LocalText, MethodCard, Proposal, Room
 from speclab.core.randomness import Randomness
-from speclab.methods.head_chain import ChainDraft, gamma_param
+from speclab.methods.head_chain import ChainDraft, fed_chain, gamma_param
 from speclab.methods.head_tree import HeadTreeRun, TreeSize
 from speclab.methods.rank_drafting import head_of
 
@@ -31,13 +31,8 @@ class MtpRun(HeadTreeRun):
 
         **Source:** DeepSeek-V3 2412.19437, section 2.2; FastMTP 2509.18362, section 3.
         """
-        chain, drafted = ChainDraft(self._kit, room), root
-        for depth in range(1, min(size.depth, size.total_tokens) + 1):
-            token = chain.add(self.head.row(drafted.logits[0]), rng)
-            if chain.ended or depth == min(size.depth, size.total_tokens):
-                break
-            drafted = self.session.grow(drafted.features, [token], None, depth)
-        return chain.proposal(len(chain.tokens))
+        chain = ChainDraft(self._kit, room)
+        return fed_chain(self.head, self.session, root, size.longest_chain, chain, rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

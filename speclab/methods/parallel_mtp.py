@@ -35,7 +35,7 @@ class ParallelMtpRun(HeadTreeRun):
         **Source:** Gloeckle et al. 2404.19737, section 2 (self-speculative decoding).
         """
         chain = ChainDraft(self._kit, room)
-        for logits in root[: min(size.depth, size.total_tokens)]:
+        for logits in root[: size.longest_chain]:
             chain.add(self.head.row(logits), rng)
             if chain.ended:
                 break
