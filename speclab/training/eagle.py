@@ -13,8 +13,6 @@ steps are added while the training goes on. The layer starts from the target's l
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +27,14 @@ from transformers import LlamaConfig
 from speclab.core.errors import BadInput
 from speclab.models.catalogue import load_pair
 from speclab.models.heads.eagle_files import default_layers
-from speclab.models.heads.files import write_manifest, write_tensors
+from speclab.models.heads.files import write_tensors
 from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.eagle_model import EagleModule, Kind, Step
 from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_parts import frequent_tokens, with_steps, write_description
+from speclab.training.losses import law_loss
 
 WORK_DIR = Path("runs/heads")
 RANKS = 10
@@ -138,18 +138,6 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
     return module
 
 
-def law_loss(logits: Tensor, law: Tensor, where: Tensor) -> Tensor:
-    """Return the cross-entropy with the target's law, in nats per place that counts.
-
-    Args:
-        logits: the draft's [rows, places, draft vocab].
-        law: the target's over the same tokens [rows, places, draft vocab].
-        where: 1 at places that count, else 0 [rows, places].
-    """
-    each = logits.float().logsumexp(-1) - (law * logits).sum(-1)
-    return (each * where).sum() / where.sum().clamp(min=1)
-
-
 def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.LossFunction:
     """Return the loss of a batch `ids`: steps weighted by `step_decay`, in nats per token.
 
@@ -177,16 +165,6 @@ def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.L
         return total / sum(decay[:count])
 
     return loss_fn
-
-
-def batches(text: HeadText, recipe: Recipe) -> loop.BatchSource:
-    """Return the text's batches with `steps`: one at first, all of them from half the run on."""
-
-    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
-        count = min(recipe.steps, 1 + int(2 * recipe.steps * progress))
-        return {**text.batch_at(step, progress), "steps": torch.tensor(count)}
-
-    return batch_at
 
 
 def held_out_numbers(
@@ -256,22 +234,7 @@ def write_head(
     out |= {key: said[key] for key in keys}
     out |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
     out |= {"bias": True} if module.kind == "eagle1" else {"draft_vocab_size": len(draft_ids)}
-    (folder / "config.json").write_text(json.dumps(out, indent=2) + "\n", encoding="utf-8")
-    if log is not None and log.exists():
-        shutil.copyfile(log, folder / "training.jsonl")
-    return write_manifest(folder, description)
-
-
-def frequent_tokens(counts: np.ndarray, kind: Kind, recipe: Recipe, vocab: int) -> Tensor:
-    """Return the ids over which the head learns laws, ascending [draft vocab].
-
-    Args:
-        counts: occurrences of each target id in the text; ids beyond its end do not occur.
-        kind: "eagle1" or "eagle3". recipe: parameters. vocab: of the target.
-    """
-    wanted = recipe.draft_vocab if kind == "eagle3" else recipe.law_vocab or vocab
-    padded = np.pad(counts, (0, vocab - len(counts)))
-    return torch.from_numpy(padded).topk(wanted).indices.sort().values
+    return write_description(folder, out, description, log)
 
 
 def loop_config(recipe: Recipe) -> loop.LoopConfig:
@@ -311,16 +274,17 @@ def train_on(
     count = int(model.config.num_hidden_layers)
     layers = default_layers(count) if kind == "eagle3" else (count,)
     frozen = FrozenTarget(model, layers, text.stored_layers)
-    draft_ids = frequent_tokens(text.counts, kind, recipe, model.config.vocab_size)
+    vocab = int(model.config.vocab_size)
+    wanted = recipe.draft_vocab if kind == "eagle3" else recipe.law_vocab or vocab
+    draft_ids = frequent_tokens(text.counts, wanted, vocab)
     module = start_module(kind, model, draft_ids, recipe.seed)
     checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
     if not resume:
-        checkpoint.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
+        loop.forget_run(checkpoint, log)
     evaluation = held_out_numbers(frozen, text.held_out, max(5, recipe.steps), draft_ids)
     done = loop.run_loop(
         module,
-        batches(text, recipe),
+        with_steps(text.batch_at, recipe.steps),
         head_loss(frozen, recipe, draft_ids),
         loop_config(recipe),
         checkpoint=checkpoint,

@@ -139,6 +139,12 @@ def load_checkpoint(
     return Progress(**state["progress"])
 
 
+def forget_run(checkpoint: Path, log: Path) -> None:
+    """Delete what an earlier run left, so that a new one does not go on from it."""
+    checkpoint.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
+
+
 def append_log(path: Path | None, record: Mapping[str, Any]) -> None:
     """Append one JSON line to the log, if there is one."""
     if path is None:

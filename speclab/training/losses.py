@@ -31,6 +31,20 @@ def cross_entropy(logits: Tensor, ids: Tensor) -> Tensor:
     return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
 
 
+def law_loss(logits: Tensor, law: Tensor, where: Tensor | None = None) -> Tensor:
+    """Return the mean cross-entropy with a law, in nats per place that counts.
+
+    Args:
+        logits: a draft's [rows, places, vocab]. law: the target's over the same tokens, same shape.
+        where: 1 at places that count, else 0 [rows, places]; None: all count.
+    """
+    logits = logits.float()
+    each = logits.logsumexp(-1) - torch.linalg.vecdot(law, logits)
+    if where is None:
+        return each.mean()
+    return (each * where).sum() / where.sum().clamp(min=1)
+
+
 def corpus_loss(model: nn.Module, batch: Batch) -> Tensor:
     """Return the cross-entropy of a batch, in nats per token."""
     return next_token_loss(model, batch["ids"])

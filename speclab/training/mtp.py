@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle import head_config
-from speclab.training.losses import cross_entropy, next_token_loss
+from speclab.training.losses import cross_entropy, law_loss, next_token_loss
 from speclab.training.mtp_model import NativeModel, start_mtp, start_parallel
 from speclab.training.pocket_data import CorpusSize, Data, batch_source
 
@@ -78,12 +78,6 @@ class NativeRecipe:
     trunk_share: float = 0.5
     measured_steps: int = 5
     seed: int = 0
-
-
-def law_loss(logits: Tensor, law: Tensor) -> Tensor:
-    """Return the mean cross-entropy of logits [rows, places, vocab] with a law, in nats."""
-    logits = logits.float()
-    return (logits.logsumexp(-1) - torch.linalg.vecdot(law, logits)).mean()
 
 
 def step_weights(count: int, decay: float) -> list[float]:
@@ -240,8 +234,7 @@ def train_phase(
     )
     checkpoint, log = work / f"mtp-{phase}.pt", work / f"mtp-{phase}.jsonl"
     if not resume:
-        checkpoint.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
+        loop.forget_run(checkpoint, log)
     return loop.run_loop(
         model,
         batches(data, recipe, phase),

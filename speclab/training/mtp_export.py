@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig
 
-from speclab.models.heads.files import write_manifest, write_tensors
+from speclab.models.heads.files import write_tensors
+from speclab.training.head_parts import write_description
 from speclab.training.mtp_model import MtpModule, ParallelHeads
 
 SHARED_KEYS = (
@@ -90,7 +89,4 @@ def _write(
     out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **said}
     out |= {key: whole[key] for key in SHARED_KEYS}
     out |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
-    (folder / "config.json").write_text(json.dumps(out, indent=2) + "\n", encoding="utf-8")
-    if log is not None and log.exists():
-        shutil.copyfile(log, folder / "training.jsonl")
-    return write_manifest(folder, description)
+    return write_description(folder, out, description, log)

@@ -25,6 +25,9 @@ from speclab.models.catalogue import load_pair
 from speclab.training import export, loop
 from speclab.training.eagle import head_config, named_target
 from speclab.training.eagle_data import TEXTS, HeadText
+from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_parts import frequent_tokens, with_steps
+from speclab.training.losses import law_loss
 from speclab.training.mtp import RANKS, step_weights
 from speclab.training.mtp_export import write_mtp
 from speclab.training.mtp_model import MtpModule, start_mtp
@@ -65,63 +68,48 @@ class FrozenHead:
     """What module and target share, cut to the module's vocabulary.
 
     Args:
-        model: the target. draft_ids: target ids it may draft, ascending [draft vocab].
+        target: the frozen one. draft_ids: target ids the module may draft, ascending
+            [draft vocab].
     """
 
-    def __init__(self, model: Any, draft_ids: Tensor) -> None:
-        self.embedding = model.get_input_embeddings().weight.detach()
-        self.lm_head = model.get_output_embeddings().weight.detach()[draft_ids].clone()
-        self.draft_ids = draft_ids
-        self.known = torch.zeros(len(self.embedding), dtype=torch.bool)
-        self.known[draft_ids] = True
+    def __init__(self, target: FrozenTarget, draft_ids: Tensor) -> None:
+        self.target, self.draft_ids = target, draft_ids
+        self.embedding = target.model.get_input_embeddings().weight.detach()
+        self.lm_head = target.model.get_output_embeddings().weight.detach()[draft_ids].clone()
+        self.known = torch.zeros(len(self.embedding))
+        self.known[draft_ids] = 1.0
 
     def logits(self, states: Tensor) -> Tensor:
         """Return logits [..., draft vocab] of normed states [..., h]."""
         return functional.linear(states, self.lm_head)
 
-    def drafts(self, module: MtpModule, batch: Any, steps: int) -> list[Tensor]:
+    def drafts(self, module: MtpModule, final: Tensor, ids: Tensor, steps: int) -> list[Tensor]:
         """Return the module's logits per step [rows, length - steps, draft vocab].
 
         Args:
-            module: the module. batch: `ids` int64 [rows, length] and the target's `states` after
-                them [rows, length, layers, h], of which the last is read.
-            steps: how many.
+            module: the module. final: the target's states after the final norm [rows, length, h].
+            ids: int64 [rows, length]. steps: how many.
         """
-        states = batch["states"][:, :, -1].to(self.embedding.dtype)
-        embedded = functional.embedding(batch["ids"], self.embedding)
-        return [self.logits(out) for out in module(states, embedded, steps)]
+        embedded = functional.embedding(ids, self.embedding)
+        return [self.logits(out) for out in module(final, embedded, steps)]
 
 
 def frozen_loss(head: FrozenHead, recipe: FrozenRecipe) -> loop.LossFunction:
     """Return the cross-entropy with the target's later laws, in nats per place that counts."""
 
     def loss_fn(module: nn.Module, batch: Any) -> Tensor:
-        count, best = int(batch["steps"]), batch["best"]
-        with torch.no_grad():
-            states = batch["states"][:, :, -1].to(head.embedding.dtype)
-            law = head.logits(states).float().softmax(-1)
-        places = best.shape[1] - count
-        drafts = head.drafts(module, batch, count)  # type: ignore[arg-type]
+        count, seen = int(batch["steps"]), head.target(batch)
+        law, counts = head.logits(seen.final).float().softmax(-1), head.known[seen.best]
+        places = law.shape[1] - count
+        weights = step_weights(count, recipe.step_decay)
+        drafts = head.drafts(module, seen.final, batch["ids"], count)  # type: ignore[arg-type]
         total = torch.zeros(())
-        for step, logits in enumerate(drafts):
+        for step, (weight, logits) in enumerate(zip(weights, drafts, strict=True)):
             later = slice(1 + step, 1 + step + places)
-            each = logits.float().logsumexp(-1) - torch.linalg.vecdot(law[:, later], logits.float())
-            counts = head.known[best[:, later]].float()
-            one = (each * counts).sum() / counts.sum().clamp(min=1)
-            total = total + step_weights(count, recipe.step_decay)[step] * one
+            total = total + weight * law_loss(logits, law[:, later], counts[:, later])
         return total
 
     return loss_fn
-
-
-def batches(text: HeadText, recipe: FrozenRecipe) -> loop.BatchSource:
-    """Return the text's batches with `steps`, which are added in the first half of a run."""
-
-    def batch_at(step: int, progress: float) -> dict[str, Tensor]:
-        count = min(recipe.steps, 1 + int(2 * recipe.steps * progress))
-        return {**text.batch_at(step, progress), "steps": torch.tensor(count)}
-
-    return batch_at
 
 
 def agreement_of(head: FrozenHead, rows: list[Any], steps: int) -> loop.Evaluation:
@@ -134,15 +122,16 @@ def agreement_of(head: FrozenHead, rows: list[Any], steps: int) -> loop.Evaluati
     def evaluation(module: nn.Module) -> dict[str, Any]:
         hits, ranks, total = torch.zeros(steps), torch.zeros(RANKS), 0
         for batch in rows:
-            places = batch["ids"].shape[1] - steps
-            drafts = head.drafts(module, batch, steps)  # type: ignore[arg-type]
+            seen, ids = head.target(batch), batch["ids"]
+            places = ids.shape[1] - steps
+            drafts = head.drafts(module, seen.final, ids, steps)  # type: ignore[arg-type]
             for step, logits in enumerate(drafts):
-                wanted = batch["best"][:, 1 + step : 1 + step + places]
+                wanted = seen.best[:, 1 + step : 1 + step + places]
                 top = head.draft_ids[logits.topk(RANKS, -1).indices]
                 same = (top == wanted[..., None]).sum((0, 1))
                 hits[step] += same[0]
                 ranks += same if step == 0 else 0
-            total += len(batch["ids"]) * places
+            total += len(ids) * places
         return {
             "mtp": [round(float(n) / total, 4) for n in hits],
             "ranks": [round(float(n) / total, 4) for n in ranks],
@@ -164,23 +153,23 @@ def train_on(
 
     Args:
         handle: of the target, in float32.
-        text: batches that hold `ids`, `states` and `best`.
+        text: what the module reads.
         recipe: parameters.
         work: folder of checkpoint and log. output: folder of the head.
         resume: continue from the checkpoint if there is one.
     """
-    model = handle.model.requires_grad_(False)
-    draft_ids = torch.from_numpy(text.counts).topk(recipe.draft_vocab).indices.sort().values
-    head, config = FrozenHead(model, draft_ids), head_config(model.config)
+    model, config = handle.model, head_config(handle.model.config)
+    layers = int(model.config.num_hidden_layers)
+    draft_ids = frequent_tokens(text.counts, recipe.draft_vocab, int(model.config.vocab_size))
+    head = FrozenHead(FrozenTarget(model, (layers,), text.stored_layers), draft_ids)
     module = start_mtp(model, config, recipe.seed)
     checkpoint, log = work / "mtp.pt", work / "mtp.jsonl"
     if not resume:
-        checkpoint.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
+        loop.forget_run(checkpoint, log)
     evaluation = agreement_of(head, text.held_out, recipe.measured_steps)
     done = loop.run_loop(
         module,
-        batches(text, recipe),
+        with_steps(text.batch_at, recipe.steps),
         frozen_loss(head, recipe),
         loop.LoopConfig(
             budget_s=recipe.minutes * 60,
@@ -207,7 +196,6 @@ def train_on(
         "held_out_top1": numbers["mtp"],
         "rank_acceptance": numbers["ranks"],
     }
-    layers = int(model.config.num_hidden_layers)
     return write_mtp(output, module, config, layers, description, draft_ids=draft_ids, log=log)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,6 @@ from speclab.models.heads.files import read_manifest, read_tensors
 from speclab.models.heads.shelf import LOADERS
 from speclab.training.eagle import (
     Recipe,
-    batches,
-    frequent_tokens,
     head_config,
     head_loss,
     start_module,
@@ -30,6 +29,7 @@ from speclab.training.eagle import (
 from speclab.training.eagle_data import HeadText
 from speclab.training.eagle_model import EagleModule, Kind
 from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_parts import frequent_tokens, with_steps
 from speclab.training.head_states import SHARD_ROWS, stored_in, write_states
 
 KINDS: tuple[Kind, ...] = ("eagle1", "eagle3")
@@ -170,15 +170,18 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path, kind: K
     handle = target(tie_word_embeddings=True)
     text, work, out = text_of(handle), tmp_path / "work", tmp_path / "out"
     work.mkdir()
-    draft_ids = frequent_tokens(text.counts, kind, SHORT, 40)
+    draft_ids = frequent_tokens(text.counts, OWN if kind == "eagle3" else 40, 40)
     frozen = FrozenTarget(handle.model, (2, 3, 3) if kind == "eagle3" else (6,))
     loss = head_loss(frozen, SHORT, draft_ids)
-    batch = batches(text, SHORT)(0, 0.99)
+    batch = with_steps(text.batch_at, SHORT.steps)(0, 0.99)
     with torch.no_grad():
         before = float(loss(start_module(kind, handle.model, draft_ids, 0), batch))
     manifest = train_on(kind, handle, text, SHORT, work=work, output=out)
     first = manifest["training"]["step"]
     assert first == 60 and manifest["text"] == {"text": "own"}
+    assert (
+        datetime.date.fromisoformat(manifest["date"]) <= datetime.datetime.now(datetime.UTC).date()
+    )
     assert len(manifest["held_out_top1"]) == 5 and len(manifest["rank_acceptance"]) == 10
     assert manifest["parameters"] == load_head(out, handle).num_parameters
     assert read_manifest(out)["files"].keys() >= {"model.safetensors", "config.json"}
@@ -197,9 +200,21 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path, kind: K
 
 
 def test_steps_are_added_in_the_first_half() -> None:
-    source = batches(text_of(target()), replace(SHORT, steps=4))
+    source = with_steps(text_of(target()).batch_at, 4)
     made = [int(source(10, share)["steps"]) for share in (0.0, 0.13, 0.3, 0.49, 0.5, 0.9)]
     assert made == [1, 2, 3, 4, 4, 4]
+
+
+def test_the_most_frequent_tokens_are_those_of_the_text_then_any() -> None:
+    """A text need not reach the end of the vocabulary."""
+    counts = np.array([0, 5, 0, 9, 1])
+    assert frequent_tokens(counts, 2, 40).tolist() == [1, 3]
+    more = frequent_tokens(counts, 12, 40).tolist()
+    assert len(set(more)) == 12 and more == sorted(more) and {1, 3, 4} <= set(more)
+    assert frequent_tokens(counts, 40, 40).tolist() == list(range(40))
+    for wanted, vocab in ((41, 40), (2, 4)):
+        with pytest.raises(BadInput, match=f"the target has {vocab}"):
+            frequent_tokens(counts, wanted, vocab)
 
 
 def test_a_target_without_a_recipe_is_named() -> None:

@@ -17,6 +17,7 @@ from speclab.models.heads.files import read_tensors
 from speclab.models.heads.mtp_files import load_head
 from speclab.training import loop
 from speclab.training.eagle import head_config
+from speclab.training.losses import law_loss
 from speclab.training.mtp import (
     NativeRecipe,
     agreement,
@@ -24,7 +25,6 @@ from speclab.training.mtp import (
     blend,
     joint_loss,
     joint_outputs,
-    law_loss,
     optimizer_of,
     step_weights,
     train_native,
@@ -109,7 +109,7 @@ def test_the_files_are_an_appended_layer_without_copies(tmp_path: Path) -> None:
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     said = json.loads((tmp_path / "mtp" / "config.json").read_text())
     assert said["num_nextn_predict_layers"] == 1 and said["num_hidden_layers"] == LAYERS
-    assert manifest["concat"] == "embedding-first"
+    assert manifest["concat"] == "embedding-first" and manifest["date"]
     assert manifest["norm_in"] == manifest["norm_recycle"] == "after"
     write_parallel(tmp_path / "parallel", model.parallel, config, LAYERS, {"name": "parallel"})
     tensors = read_tensors(tmp_path / "parallel")
@@ -153,6 +153,9 @@ def test_the_loss_is_made_of_the_parts_that_it_names() -> None:
     assert step_weights(3, 0.6) == pytest.approx([0.51, 0.31, 0.18], abs=0.005)
     uniform = torch.zeros(1, 2, 4)
     assert float(law_loss(uniform, uniform.softmax(-1))) == pytest.approx(np.log(4))
+    skewed, where = torch.tensor([[[0.0] * 4, [9.0, 0.0, 0.0, 0.0]]]), torch.tensor([[1.0, 0.0]])
+    assert float(law_loss(skewed, uniform.softmax(-1), where)) == pytest.approx(np.log(4))
+    assert float(law_loss(skewed, uniform.softmax(-1), 0 * where)) == 0.0
 
 
 def test_agreement_counts_best_tokens_of_the_places_named() -> None:

@@ -16,12 +16,13 @@ from speclab.models.heads.files import read_tensors
 from speclab.models.heads.mtp_files import load_head
 from speclab.training.eagle import head_config
 from speclab.training.eagle_data import HeadText
+from speclab.training.frozen_target import FrozenTarget
+from speclab.training.head_parts import frequent_tokens, with_steps
 from speclab.training.mtp_export import write_mtp
 from speclab.training.mtp_frozen import (
     FrozenHead,
     FrozenRecipe,
     agreement_of,
-    batches,
     frozen_loss,
     train,
     train_on,
@@ -29,6 +30,7 @@ from speclab.training.mtp_frozen import (
 from speclab.training.mtp_model import start_mtp
 
 OWN, LAYERS = 24, 3
+STORED = (1, LAYERS)
 RECIPE = FrozenRecipe(max_steps=60, steps=2, draft_vocab=OWN, learning_rate=1e-2, measured_steps=3)
 
 
@@ -45,6 +47,10 @@ def stored(handle: Any, ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"ids": ids, "states": states.bfloat16(), "best": out.logits.argmax(-1)}
 
 
+def frozen(model: Any) -> FrozenTarget:
+    return FrozenTarget(model, (LAYERS,), STORED)
+
+
 def text_of(handle: Any) -> HeadText:
     """Return greedy text of a tiny target: something that can be learnt."""
     rows = torch.randint(0, 40, (8, 1), generator=torch.Generator().manual_seed(0))
@@ -55,8 +61,9 @@ def text_of(handle: Any) -> HeadText:
     return HeadText(
         batch_at=lambda step, _: stored(handle, rows[[step % 6, (step + 1) % 6]]),
         held_out=[stored(handle, rows[6:])],
-        counts=torch.bincount(rows.flatten(), minlength=40).numpy(),
+        counts=torch.bincount(rows.flatten()).numpy(),
         facts={"text": "own"},
+        stored_layers=STORED,
     )
 
 
@@ -64,13 +71,13 @@ def test_the_loss_compares_each_step_with_its_later_law() -> None:
     handle = target()
     model, ids = handle.model, torch.randint(0, 40, (1, 12))
     draft_ids = torch.arange(0, 40, 2)
-    head = FrozenHead(model, draft_ids)
+    head = FrozenHead(frozen(model), draft_ids)
     module = start_mtp(model, head_config(model.config), 0)
     batch = {**stored(handle, ids), "steps": torch.tensor(2)}
     with torch.no_grad():
         found = float(frozen_loss(head, RECIPE)(module, batch))
-        steps = head.drafts(module, batch, 2)
         final = batch["states"][0, :, -1].float()
+        steps = head.drafts(module, final[None], ids, 2)
         law = (final @ model.lm_head.weight[draft_ids].T).softmax(-1)
     want = []
     for j, logits in enumerate(steps):
@@ -99,10 +106,10 @@ def test_the_file_drafts_its_own_part_of_the_vocabulary(tmp_path: Path) -> None:
     session = head.open()
     session.extend({tap: rows[:19] for tap, rows in features.items()}, text[1:].tolist())
     drafted = session.root()
-    shared = FrozenHead(model, draft_ids)
-    wide = {"ids": text[None], "states": torch.from_numpy(features["hidden[-1]"])[None, :, None]}
+    shared = FrozenHead(frozen(model), draft_ids)
+    final = torch.from_numpy(features["hidden[-1]"])[None]
     with torch.no_grad():
-        (want,) = shared.drafts(module, wide, 1)
+        (want,) = shared.drafts(module, final, text[None], 1)
     assert (drafted.logits[0] - want[0, -1]).abs().max() < 1e-3
     law = head.row(drafted.logits[0]).raw()
     assert law.shape == (40,) and set(np.flatnonzero(law)) == set(draft_ids.tolist())
@@ -112,9 +119,9 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path) -> None
     handle = target(tie_word_embeddings=True)
     text, work, out = text_of(handle), tmp_path / "work", tmp_path / "out"
     work.mkdir()
-    draft_ids = torch.from_numpy(text.counts).topk(OWN).indices.sort().values
-    shared = FrozenHead(handle.model, draft_ids)
-    loss, batch = frozen_loss(shared, RECIPE), batches(text, RECIPE)(0, 0.99)
+    draft_ids = frequent_tokens(text.counts, OWN, 40)
+    shared = FrozenHead(frozen(handle.model), draft_ids)
+    loss, batch = frozen_loss(shared, RECIPE), with_steps(text.batch_at, RECIPE.steps)(0, 0.99)
     with torch.no_grad():
         before = float(loss(start_mtp(handle.model, head_config(handle.model.config), 0), batch))
     manifest = train_on(handle, text, RECIPE, work=work, output=out)
@@ -130,11 +137,6 @@ def test_training_lowers_the_loss_is_written_and_resumes(tmp_path: Path) -> None
         assert float(loss(module, batch)) < 0.85 * before
     found = agreement_of(shared, [batch], 3)(module)
     assert found["mtp"][0] == found["ranks"][0] > 0.3
-
-
-def test_steps_are_added_in_the_first_half() -> None:
-    source = batches(text_of(target()), replace(RECIPE, steps=3))
-    assert [int(source(3, share)["steps"]) for share in (0.0, 0.2, 0.4, 0.9)] == [1, 2, 3, 3]
 
 
 def test_a_target_without_a_recipe_is_named() -> None:
