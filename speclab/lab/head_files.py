@@ -19,12 +19,32 @@ MeasuredOn = Literal["prompts", "chats", "rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage of a training: its minutes, and the steps and tokens in them."""
+
+    minutes: float
+    steps: int
+    tokens: int
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> Stage:
+        """Read what a manifest says of a stage."""
+        return cls(
+            minutes=progress.get("elapsed_s", 0.0) / 60.0,
+            steps=progress.get("step", 0),
+            tokens=progress.get("tokens", 0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadFacts:
     """A bundled head by its manifest.
 
     Attributes:
         kind: its name in cards, such as "medusa". methods: that draft with it.
-        parameters: trained ones. minutes: of training. steps, tokens: that it was trained on.
+        parameters: trained ones.
+        training: the last stage. frozen_training: the one before it, in which a target that was
+            trained too stood still; None if there was none.
         text: corpus and size of the training text, as the manifest gives it.
         held_out_top1: how often each position's best guess was right, on held-out text.
         accuracies: per level, per rank, how often that choice was right; first choices only
@@ -40,9 +60,8 @@ class HeadFacts:
     kind: str
     methods: tuple[str, ...]
     parameters: int
-    minutes: float
-    steps: int
-    tokens: int
+    training: Stage
+    frozen_training: Stage | None
     text: Mapping[str, Any]
     held_out_top1: tuple[float, ...]
     accuracies: Accuracies
@@ -53,6 +72,12 @@ class HeadFacts:
     files: tuple[str, ...]
     architectures: tuple[str, ...]
     sha256: str
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of training, all stages together."""
+        first = self.frozen_training
+        return self.training.minutes + (first.minutes if first is not None else 0.0)
 
 
 def head_kinds(folder: str) -> tuple[str, ...]:
@@ -95,7 +120,7 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
     manifest = json.loads(path.read_text(encoding="utf-8"))
     config = path.with_name("config.json")
     shape = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
-    training, ranks = manifest.get("training", {}), manifest.get("rank_acceptance", ())
+    ranks, frozen = manifest.get("rank_acceptance", ()), "training_on_the_frozen_trunk"
     top1, methods = tuple(manifest.get("held_out_top1", ())), _methods_by_kind().get(kind, ())
     own = tuple(map(tuple, manifest.get("accuracies", ()))) or tuple((rate,) for rate in top1)
     same = bool(ranks) and "accuracies" not in manifest
@@ -104,9 +129,8 @@ def head_facts(folder: str, kind: str) -> HeadFacts | None:
         kind=kind,
         methods=methods,
         parameters=manifest.get("parameters", 0),
-        minutes=training.get("elapsed_s", 0.0) / 60.0,
-        steps=training.get("step", 0),
-        tokens=training.get("tokens", 0),
+        training=Stage.of(manifest.get("training", {})),
+        frozen_training=Stage.of(manifest[frozen]) if frozen in manifest else None,
         text=manifest.get("text", {}),
         held_out_top1=top1,
         accuracies=(tuple(ranks),) * MOST_LEVELS if same else own,

@@ -37,6 +37,11 @@ def percent(value: float) -> str:
     )
 
 
+def joined(first: str, second: str, lang: str) -> str:
+    """Return two sentences in a row; Chinese puts no space between them."""
+    return f"{first}{'' if lang == 'zh' else ' '}{second}"
+
+
 def command(pair: str) -> str:
     """Return the command that measures the table of a pair."""
     return f"python -m speclab heads --pair {pair} --keep"
@@ -175,9 +180,11 @@ def _sentences(
     )
     top = words["hd_best_none"]
     if best is not None and best.nodes:
-        top = words["hd_best"].format(n=best.nodes, speedup=f"{best.speedup:.2f}")
+        top = words["hd_best" if known else "hd_best_most"].format(
+            n=best.nodes, speedup=f"{best.speedup:.2f}"
+        )
     return [
-        {"mark": words["hd_mark"], "text": f"{said} {top}", "tone": "info"},
+        {"mark": words["hd_mark"], "text": joined(said, top, lang), "tone": "info"},
         _step(chosen, best or points[0], lang),
     ]
 

@@ -168,16 +168,35 @@ def _about(lab: Lab, entry: Any, facts: HeadFacts, lang: str) -> list[Reply]:
             n=number(facts.parameters), share=percent(facts.parameters / total), total=number(total)
         )
     lines.append({"term": words["hd_about_size"], "text": size, "mark": words["hd_mark_counted"]})
-    training = words["hd_training"].format(
-        minutes=f"{facts.minutes:.0f}", steps=number(facts.steps), tokens=number(facts.tokens)
-    )
-    mark = words["hd_mark_measured"]
-    lines.append({"term": words["hd_about_training"], "text": training, "mark": mark})
+    lines += _training(facts, lang)
     if text := _training_text(facts, lang):
         lines.append({"term": words["hd_about_text"], "text": text})
     if facts.note:
         lines.append({"term": words["hd_about_note"], "text": facts.note})
     return lines
+
+
+def _training(facts: HeadFacts, lang: str) -> list[Reply]:
+    """Return how long a head was trained; a first stage on the frozen target has its own line."""
+    words = HEADS[lang]
+    stages = [("hd_about_training", facts.training)]
+    if facts.frozen_training is not None:
+        stages = [
+            ("hd_training_frozen", facts.frozen_training),
+            ("hd_training_joint", facts.training),
+        ]
+    return [
+        {
+            "term": words[term],
+            "text": words["hd_training"].format(
+                minutes=f"{stage.minutes:.0f}",
+                steps=number(stage.steps),
+                tokens=number(stage.tokens),
+            ),
+            "mark": words["hd_mark_measured"],
+        }
+        for term, stage in stages
+    ]
 
 
 def _training_text(facts: HeadFacts, lang: str) -> str:

@@ -17,8 +17,8 @@ EN: dict[str, str] = {
     "hd_tree": "Static tree of {n} guesses, {depth} levels",
     "hd_chain": "Chain of {n} guesses",
     "hd_tree_note": "Left in a node: which guess of the head it is, 1 the likeliest. Right: how "
-    "often the whole path up to it is right.",
-    "hd_node": "Guess {rank} at level {depth}: its path is right {chance} of the time. "
+    "likely the whole path up to it is right.",
+    "hd_node": "Guess {rank} at level {depth}: its whole path is right with probability {chance}. "
     "It is node {order} by likelihood.",
     "hd_root": "text so far",
     "hd_key_pays": "brings more than it costs",
@@ -42,6 +42,7 @@ EN: dict[str, str] = {
     "times as long as a plain one. Speed: at most {speedup}× plain decoding.",
     "hd_say_tokens": "{n} guesses bring {tokens} tokens per pass.",
     "hd_best": "The best budget here is {n} guesses: {speedup}×.",
+    "hd_best_most": "The best budget here is {n} guesses: at most {speedup}×.",
     "hd_best_none": "No budget is worth it here: plain decoding is fastest.",
     "hd_more_pays": "More guesses would pay: up to {n} the tokens grow faster than the time.",
     "hd_is_best": "From here on the time grows faster than the tokens.",
@@ -78,6 +79,8 @@ EN: dict[str, str] = {
     "hd_size": "{n} parameters",
     "hd_size_share": "{n} parameters, {share} of the target's {total}",
     "hd_training": "{minutes} min, {steps} steps, {tokens} tokens",
+    "hd_training_frozen": "Training, target frozen",
+    "hd_training_joint": "Training, with the target",
     "hd_about_note": "Note",
     "hd_text": "{corpus}: {documents} documents, {tokens} tokens",
     "hd_text_written": "{n} rows that the target wrote",
@@ -141,7 +144,7 @@ ZH: dict[str, str] = {
     "hd_tree": "{n} 个猜测、{depth} 层的静态树",
     "hd_chain": "{n} 个猜测的链",
     "hd_tree_note": "节点左边：它是头的第几个猜测，1 为最可能。右边："
-    "到它为止整条路径都猜对的频率。",
+    "到它为止整条路径都猜对的概率。",
     "hd_node": "第 {depth} 层的第 {rank} 个猜测：整条路径猜对的概率为 {chance}。"
     "按可能性排第 {order}。",
     "hd_root": "已有文本",
@@ -166,6 +169,7 @@ ZH: dict[str, str] = {
     "{cost} 倍。速度：至多为普通解码的 {speedup} 倍。",
     "hd_say_tokens": "{n} 个猜测使每次前向得到 {tokens} 个词元。",
     "hd_best": "这里的最佳预算是 {n} 个：{speedup} 倍。",
+    "hd_best_most": "这里的最佳预算是 {n} 个：至多 {speedup} 倍。",
     "hd_best_none": "这里怎样的预算都不划算：普通解码最快。",
     "hd_more_pays": "再多几个也划算：在 {n} 个之前，词元数比用时增长得快。",
     "hd_is_best": "从这里开始，用时比词元数增长得快。",
@@ -203,6 +207,8 @@ ZH: dict[str, str] = {
     "hd_size": "{n} 个参数",
     "hd_size_share": "{n} 个参数，为目标模型（{total}）的 {share}",
     "hd_training": "{minutes} 分钟，{steps} 步，{tokens} 个词元",
+    "hd_training_frozen": "训练（冻结目标模型）",
+    "hd_training_joint": "训练（与目标模型一起）",
     "hd_about_note": "备注（清单文件原文）",
     "hd_text": "{corpus}：{documents} 篇，{tokens} 个词元",
     "hd_text_written": "另有目标模型写出的 {n} 行",

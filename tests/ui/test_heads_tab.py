@@ -189,6 +189,20 @@ def test_what_the_target_wrote_and_notes_of_the_run_are_told(lab: Lab, lang: str
     assert words["hd_about_note"] not in [line["term"] for line in medusa]
 
 
+def test_a_module_trained_with_its_target_tells_both_stages(lab: Lab) -> None:
+    words = HEADS["en"]
+    about = view_reply(lab, {**GIVEN, "pair": "pocket-mtp", "head": "mtp"}, "en")["about"]
+    lines = {line["term"]: line["text"] for line in about}
+    assert lines[words["hd_training_frozen"]] == "15 min, 2,000 steps, 512,000 tokens"
+    assert lines[words["hd_training_joint"]] == "23 min, 750 steps, 768,000 tokens"
+
+
+def test_a_bound_is_said_to_be_one_and_chinese_sentences_touch(lab: Lab) -> None:
+    for lang, said in (("en", "at most"), ("zh", "至多")):
+        text = tree_only(lab, {**GIVEN, "head": "eagle1"}, lang)["sentences"][0]["text"]
+        assert text.count(said) == 2 and (lang == "en" or "。 " not in text)
+
+
 def test_the_table_speaks_the_page_s_language(lab: Lab, measured) -> None:
     english, chinese = (view_reply(lab, GIVEN, lang)["table"] for lang in ("en", "zh"))
     assert len(english["table"]["rows"]) == len(chinese["table"]["rows"]) == 6
