@@ -210,7 +210,7 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
         "max_new_tokens": plan.max_new_tokens,
         "num_prompts": len(prompts),
         "repeats": plan.repeats,
-        "threads": _threads(),
+        "threads": thread_count(),
         "load_average": load_before,
         "processor": processor_name(),
         "costs": costs,
@@ -226,7 +226,8 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
     return report
 
 
-def _threads() -> int:
+def thread_count() -> int:
+    """Return how many threads torch computes with."""
     import torch
 
     return torch.get_num_threads()

@@ -17,7 +17,7 @@ from typing import Any
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.trees import PENDING, TokenTree
-from speclab.lab.bench import measure_costs, processor_name, time_ours
+from speclab.lab.bench import measure_costs, processor_name, thread_count, time_ours
 from speclab.lab.bench_prompts import unseen_prompts
 from speclab.lab.head_files import head_facts
 from speclab.lab.head_numbers import Measured, row, tau_ratio
@@ -62,7 +62,7 @@ def run_heads(pair: Pair, plan: HeadPlan, *, progress: Progress = print) -> dict
         "plan": asdict(plan),
         "num_prompts": len(prompts),
         "seconds": round(seconds, 1),
-        "threads": _threads(),
+        "threads": thread_count(),
         "load_average": load_before,
         "load_average_after": list(os.getloadavg()),
         "processor": processor_name(),
@@ -180,9 +180,3 @@ def _heads_used(pair: Pair) -> dict[str, Any]:
 def _reason(error: SpeclabError) -> dict[str, Any]:
     """Return why a method was not run, so that a page can say it in another language."""
     return {"what": error.what, "code": error.code, "values": error.values}
-
-
-def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()

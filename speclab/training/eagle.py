@@ -33,7 +33,12 @@ from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.eagle_model import EagleModule, Kind, Step
 from speclab.training.frozen_target import FrozenTarget
-from speclab.training.head_parts import frequent_tokens, with_steps, write_description
+from speclab.training.head_parts import (
+    frequent_tokens,
+    llama_config,
+    with_steps,
+    write_description,
+)
 from speclab.training.losses import law_loss
 
 WORK_DIR = Path("runs/heads")
@@ -218,23 +223,9 @@ def write_head(
 ) -> dict[str, Any]:
     """Write the head in its public layout, its log and a manifest; return the manifest."""
     write_tensors(folder, public_tensors(module, draft_ids, config.vocab_size))
-    said = config.to_dict()
-    keys = (
-        "hidden_size",
-        "intermediate_size",
-        "num_attention_heads",
-        "num_key_value_heads",
-        "head_dim",
-        "rms_norm_eps",
-        "max_position_embeddings",
-        "vocab_size",
-        "hidden_act",
-    )
-    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 1}
-    out |= {key: said[key] for key in keys}
-    out |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
-    out |= {"bias": True} if module.kind == "eagle1" else {"draft_vocab_size": len(draft_ids)}
-    return write_description(folder, out, description, log)
+    own = {"bias": True} if module.kind == "eagle1" else {"draft_vocab_size": len(draft_ids)}
+    said = llama_config(config, {"num_hidden_layers": 1, **own})
+    return write_description(folder, said, description, log)
 
 
 def loop_config(recipe: Recipe) -> loop.LoopConfig:

@@ -12,10 +12,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import LlamaConfig
 
 from speclab.core.errors import BadInput
 from speclab.models.heads.files import write_manifest
 from speclab.training import loop
+
+LAYER_KEYS = (
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "rms_norm_eps",
+    "max_position_embeddings",
+    "vocab_size",
+    "hidden_act",
+)
 
 
 def frequent_tokens(counts: np.ndarray, wanted: int, vocab: int) -> Tensor:
@@ -45,6 +58,18 @@ def with_steps(source: loop.BatchSource, most: int) -> loop.BatchSource:
         return {**source(step, progress), "steps": torch.tensor(count)}
 
     return batch_at
+
+
+def llama_config(config: LlamaConfig, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the public `config.json` of a head whose layers are like a Llama's.
+
+    Args:
+        config: of its layers. said: what only this kind of head says.
+    """
+    whole = config.to_dict()
+    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **said}
+    out |= {key: whole[key] for key in LAYER_KEYS}
+    return out | {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
 
 
 def write_description(

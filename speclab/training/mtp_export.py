@@ -11,20 +11,8 @@ from torch import Tensor
 from transformers import LlamaConfig
 
 from speclab.models.heads.files import write_tensors
-from speclab.training.head_parts import write_description
+from speclab.training.head_parts import llama_config, write_description
 from speclab.training.mtp_model import MtpModule, ParallelHeads
-
-SHARED_KEYS = (
-    "hidden_size",
-    "intermediate_size",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "rms_norm_eps",
-    "max_position_embeddings",
-    "vocab_size",
-    "hidden_act",
-)
 
 
 def write_mtp(
@@ -85,8 +73,4 @@ def _write(
     log: Path | None,
 ) -> dict[str, Any]:
     write_tensors(folder, tensors)
-    whole = config.to_dict()
-    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **said}
-    out |= {key: whole[key] for key in SHARED_KEYS}
-    out |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": "float16"}
-    return write_description(folder, out, description, log)
+    return write_description(folder, llama_config(config, said), description, log)

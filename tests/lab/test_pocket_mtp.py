@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from greedy_kit import GREEDY, check_greedy_text, greedy
 
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Room
 from speclab.core.randomness import Seeded
-from speclab.core.records import Trace
 from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.prove_case import ProveSpec
 from speclab.lab.prove_exact import prove_exact
-from speclab.lab.runs import generate, open_run
+from speclab.lab.runs import open_run
 from speclab.models.catalogue import load_pair
 from speclab.models.heads.eagle import EagleSession
 from speclab.models.heads.files import read_tensors, write_tensors
@@ -33,9 +33,7 @@ from speclab.models.pair import Pair
 from speclab.models.transformer import TransformerHandle
 from speclab.stats.counters import block_efficiency
 
-GREEDY = Sampling(temperature=0.0)
 HEADS = {"mtp": "mtp", "parallel-mtp": "parallel_mtp"}
-NEAR_TIE = 1e-4
 FOLDER = ASSETS / "heads" / "pocket-mtp"
 
 
@@ -49,27 +47,9 @@ def pair64() -> Pair:
     return load_pair("pocket-mtp", device="cpu", dtype="float64")
 
 
-def greedy(pair: Pair, text: str, name: str, tokens: int = 32, **params: Any) -> Trace:
-    request = {"method": name, "sampling": GREEDY, "max_new_tokens": tokens, "params": params}
-    return generate(pair, text, record_laws=False, **request)
-
-
 @pytest.mark.parametrize("name", HEADS)
 def test_greedy_text_is_the_targets_own(pair: Pair, pair64: Pair, name: str) -> None:
-    ties = accepted = 0
-    for _, text in bench_prompts(False, 12):
-        plain, fast = greedy(pair, text, "autoregressive"), greedy(pair, text, name)
-        accepted += sum(round_.num_accepted for round_ in fast.rounds)
-        if fast.emitted == plain.emitted:
-            continue
-        ties += 1
-        both = zip(plain.emitted, fast.emitted, strict=False)
-        parting = next(place for place, (a, b) in enumerate(both) if a != b)
-        context = [*plain.prompt_tokens, *plain.emitted[:parting]]
-        ((row,),) = pair64.target.evaluate([context], [1])
-        assert row.top_gap() < NEAR_TIE
-        exact, want = (greedy(pair64, text, n) for n in (name, "autoregressive"))
-        assert exact.emitted == want.emitted
+    ties, accepted = check_greedy_text(pair, pair64, name, 12)
     assert ties <= 2 and accepted > 12 * 8
 
 
