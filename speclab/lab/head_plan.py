@@ -13,7 +13,7 @@ from speclab.lab.runs import check_compatible
 from speclab.methods import METHODS, make_method
 from speclab.models.pair import Pair
 
-Shape = Literal["plain", "chain", "tree"]
+Shape = Literal["plain", "chain", "drawn", "tree"]
 BASELINE = "autoregressive"
 RULE = "token"
 """Judges chains and trees of every kind, drawn or chosen, without loss."""
@@ -40,12 +40,13 @@ class Setting:
 
     Attributes:
         method: a key of METHODS. params: its parameters by name.
-        shape: "plain" drafts nothing, "chain" has one candidate per position.
+        shape: "plain" drafts nothing, "chain" has one candidate per position; so has "drawn",
+            which is drawn from the head's law where "chain" takes the head's best.
         budget: drafted tokens per round at most; None where the method decides.
     """
 
     method: str
-    params: tuple[tuple[str, int], ...] = ()
+    params: tuple[tuple[str, int | str], ...] = ()
     shape: Shape
     budget: int | None = None
 
@@ -130,7 +131,9 @@ def settings_for(
     for name in (*WITHOUT_HEADS, *_methods_with_heads()):
         reason = reason_against(pair, name)
         if reason is None:
-            settings += _shapes_of(METHODS[name].card, plan.budgets_of(name, temperature))
+            settings += _shapes_of(
+                METHODS[name].card, plan.budgets_of(name, temperature), drawn=temperature > 0.0
+            )
         else:
             skipped[name] = reason
     return settings, skipped
@@ -154,18 +157,21 @@ def reason_against(pair: Pair, name: str) -> SpeclabError | None:
     return None
 
 
-def _shapes_of(card: MethodCard, budgets: tuple[int, ...]) -> list[Setting]:
+def _shapes_of(card: MethodCard, budgets: tuple[int, ...], *, drawn: bool) -> list[Setting]:
     if card.name == "draft-tree":
         return [_setting(card, "tree", 14, DRAFT_TREE)]
-    chain = _setting(card, "chain", CHAIN_DEPTH, _params(card, CHAIN_DEPTH, CHAIN_DEPTH, 1))
+    params = _params(card, CHAIN_DEPTH, CHAIN_DEPTH, 1)
+    chains = [_setting(card, "chain", CHAIN_DEPTH, params)]
     known = {param.name for param in card.params}
+    if drawn and "draft_sampling" in known:
+        chains.append(_setting(card, "drawn", CHAIN_DEPTH, params | {"draft_sampling": "drawn"}))
     if "top_k" not in known or known.isdisjoint(_NODES):
-        return [chain]
+        return chains
     trees = (
         _setting(card, "tree", nodes, _params(card, TREE_DEPTH, nodes, TREE_WIDTH))
         for nodes in budgets
     )
-    return [chain, *trees]
+    return [*chains, *trees]
 
 
 def _params(card: MethodCard, depth: int, nodes: int, width: int) -> dict[str, int]:

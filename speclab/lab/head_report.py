@@ -24,7 +24,8 @@ def ranged(row: Row, name: str, digits: int = 2) -> str:
 
 def shape_of(row: Row) -> str:
     """Return the shape of a line's drafts and how many tokens they have: `tree 16`."""
-    return "" if row["shape"] == "plain" else f"{row['shape']} {row['budget']}"
+    name = {"plain": "", "drawn": "drawn chain"}.get(row["shape"], row["shape"])
+    return f"{name} {row['budget']}" if name else ""
 
 
 def rows_at(report: Mapping[str, Any], temperature: float) -> list[Row]:
@@ -49,26 +50,27 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def _main_table(report: Mapping[str, Any]) -> str:
-    sampled = {row["label"]: row for row in rows_at(report, 1.0)}
+    greedy, sampled = ({row["label"]: row for row in rows_at(report, t)} for t in (0.0, 1.0))
     head = ["method", "drafts", "drafted / round", "τ greedy (95 %)", "draft share", "tokens/s"]
     head += ["speedup (95 %)", "τ at T = 1 (95 %)", "speedup at T = 1 (95 %)"]
     body = []
-    for row in rows_at(report, 0.0):
-        other = sampled.get(row["label"])
-        body.append(
-            [
-                f"`{row['method']}`",
-                shape_of(row),
-                f"{row['drafted_per_round']:.1f}",
-                ranged(row, "tau"),
-                f"{row['draft_share']:.0%}",
-                f"{row['tokens_per_s']:.0f}",
-                ranged(row, "speedup"),
-                ranged(other, "tau") if other else "",
-                ranged(other, "speedup") if other else "",
-            ]
-        )
+    for label, row in _by_method(greedy | {k: v for k, v in sampled.items() if k not in greedy}):
+        cells = [f"`{row['method']}`", shape_of(row), f"{row['drafted_per_round']:.1f}"]
+        if label in greedy:
+            cells += [ranged(row, "tau"), f"{row['draft_share']:.0%}", f"{row['tokens_per_s']:.0f}"]
+            cells += [ranged(row, "speedup")]
+        else:
+            cells += [""] * 4
+        other = sampled.get(label)
+        cells += [ranged(other, "tau"), ranged(other, "speedup")] if other else ["", ""]
+        body.append(cells)
     return _table(head, body)
+
+
+def _by_method(rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
+    """Return rows by label, those of a method together."""
+    methods = list(dict.fromkeys(row["method"] for row in rows.values()))
+    return sorted(rows.items(), key=lambda item: methods.index(item[1]["method"]))
 
 
 def _depth_table(report: Mapping[str, Any]) -> str:

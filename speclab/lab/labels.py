@@ -11,20 +11,30 @@ from speclab.methods import make_method
 def parse_label(label: str) -> tuple[str, dict[str, Any]]:
     """Split "method:name=value:name=value" into the method and its parameters.
 
+    A value is a number, `true`, `false` or one of a choice's words.
+
     Raises:
-        BadInput: if a parameter is not name=value with a number.
+        BadInput: if a parameter is not name=value.
     """
     method, *items = label.strip().split(":")
     params: dict[str, Any] = {}
     for item in items:
         name, equals, text = item.partition("=")
-        try:
-            params[name] = float(text) if "." in text else int(text)
-        except ValueError:
-            equals = ""
-        if not equals:
+        if not (name and equals and text):
             raise BadInput(f"{label!r} should look like draft-model:num_speculative_tokens=6.")
+        params[name] = _value(text)
     return method, params
+
+
+def _value(text: str) -> float | int | bool | str:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
 
 
 def gamma_of(label: str) -> int | None:

@@ -31,7 +31,7 @@ from speclab.models.heads.files import write_tensors
 from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle_data import TEXTS, HeadText
-from speclab.training.eagle_model import EagleModule, Kind, Step
+from speclab.training.eagle_model import EagleModule, Kind
 from speclab.training.frozen_target import FrozenTarget
 from speclab.training.head_parts import (
     frequent_tokens,
@@ -146,25 +146,29 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
 def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.LossFunction:
     """Return the loss of a batch `ids`: steps weighted by `step_decay`, in nats per token.
 
-    Cross-entropy with the target's law over `draft_ids`, where its best token is among them.
+    Cross-entropy with the target's law over `draft_ids`, where its best token is among them and the
+    text is its own.
     EAGLE-1: smooth L1 on the features as well.
     """
     decay = [recipe.step_decay**step for step in range(recipe.steps)]
-    known = torch.zeros(target.model.config.vocab_size)
-    known[draft_ids] = 1.0
+    known = torch.zeros(target.model.config.vocab_size, dtype=torch.bool)
+    known[draft_ids] = True
 
     def loss_fn(module: nn.Module, batch: Any) -> Tensor:
         ids, count = batch["ids"], int(batch["steps"])
         seen = target(batch)
-        law, counts = target.logits(seen.final, draft_ids).softmax(-1), known[seen.best]
-        steps: list[Step] = module(seen.features, ids, count)
+        counts = known[seen.best] & (seen.written > 0)
+        law = target.logits(seen.final[counts], draft_ids).softmax(-1)
+        number_of = counts.flatten().cumsum(0).view_as(counts) - 1
+        steps: list[Tensor] = module(seen.features, ids, count)
         places, total = ids.shape[1] - count, torch.zeros(())
-        for number, step in enumerate(steps):
+        for number, outputs in enumerate(steps):
             after = slice(1 + number, 1 + number + places)
-            one = law_loss(step.logits, law[:, after], counts[:, after])
+            here = counts[:, after]
+            one = law_loss(module.logits(outputs[here]), law[number_of[:, after][here]])
             if module.kind == "eagle1":
                 wanted = seen.features[:, after].float()
-                near = functional.smooth_l1_loss(step.outputs.float(), wanted)
+                near = functional.smooth_l1_loss(outputs.float(), wanted)
                 one = recipe.law_weight * one + recipe.feature_weight * near
             total = total + decay[number] * one
         return total / sum(decay[:count])
@@ -182,20 +186,22 @@ def held_out_numbers(
     """
 
     def evaluation(module: nn.Module) -> dict[str, float]:
-        hits, ranks, total = np.zeros(steps), np.zeros(RANKS), 0
+        hits, ranks, totals = np.zeros(steps), np.zeros(RANKS), np.zeros(steps)
         for batch in batches:
             seen, ids = target(batch), batch["ids"]
             places = ids.shape[1] - steps
-            for number, step in enumerate(module(seen.features, ids, steps)):
-                wanted = seen.best[:, 1 + number : 1 + number + places]
-                top = draft_ids[step.logits.topk(RANKS, -1).indices]
-                same = top == wanted[..., None]
+            for number, outputs in enumerate(module(seen.features, ids, steps)):
+                after = slice(1 + number, 1 + number + places)
+                wanted, own = seen.best[:, after], seen.written[:, after, None]
+                top = draft_ids[module.logits(outputs).topk(RANKS, -1).indices]
+                same = (top == wanted[..., None]) * own
                 hits[number] += float(same[..., 0].sum())
+                totals[number] += float(own.sum())
                 if number == 0:
                     ranks += same.sum((0, 1)).numpy()
-            total += ids.shape[0] * places
-        out = {f"top1[{step}]": round(float(share), 4) for step, share in enumerate(hits / total)}
-        return out | {f"rank[{r}]": round(float(share), 4) for r, share in enumerate(ranks / total)}
+        shares, by_rank = hits / totals, ranks / totals[0]
+        out = {f"top1[{step}]": round(float(share), 4) for step, share in enumerate(shares)}
+        return out | {f"rank[{r}]": round(float(share), 4) for r, share in enumerate(by_rank)}
 
     return evaluation
 

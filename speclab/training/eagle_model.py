@@ -18,17 +18,6 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEm
 Kind = Literal["eagle1", "eagle3"]
 
 
-class Step(NamedTuple):
-    """One draft step of a training pass.
-
-    Attributes:
-        logits: [rows, places, draft vocab]. outputs: [rows, places, h], before the final norm.
-    """
-
-    logits: Tensor
-    outputs: Tensor
-
-
 class KeyValue(NamedTuple):
     """Keys and values of one step [rows, heads, places, head_dim]."""
 
@@ -185,7 +174,7 @@ class EagleModule(nn.Module):
         read = torch.cat((layer.input_layernorm(embedded), layer.hidden_norm(features)), -1)
         return layer(features, read, turn, earlier)
 
-    def forward(self, features: Tensor, ids: Tensor, steps: int) -> list[Step]:
+    def forward(self, features: Tensor, ids: Tensor, steps: int) -> list[Tensor]:
         """Draft `steps` steps from every place of every row.
 
         Args:
@@ -194,16 +183,16 @@ class EagleModule(nn.Module):
             steps: how many; `places` is length - steps.
 
         Returns:
-            Per step j what it says at place i, which predicts token i + 2 + j.
+            Per step j its outputs [rows, places, h]; the one at place i predicts token i + 2 + j.
         """
         places = ids.shape[1] - steps
         current = features[:, :places]
         if self.kind == "eagle3":
             current = self.fc(current)
-        out: list[Step] = []
+        out: list[Tensor] = []
         earlier: list[KeyValue] = []
         for step in range(steps):
             tokens = ids[:, 1 + step : 1 + step + places]
             current = self._step(current, tokens, step, earlier)
-            out.append(Step(self.logits(current), current))
+            out.append(current)
         return out

@@ -16,11 +16,13 @@ class Seen(NamedTuple):
         features: states of the layers asked for, joined [rows, length, layers * h].
         final: the state after the final norm [rows, length, h].
         best: its most likely next token, int64 [rows, length].
+        written: 1.0 where the next token is the target's own, else 0.0 [rows, length].
     """
 
     features: Tensor
     final: Tensor
     best: Tensor
+    written: Tensor
 
 
 class FrozenTarget:
@@ -45,18 +47,19 @@ class FrozenTarget:
 
         Args:
             batch: `ids`; with stored states also `states` [rows, length, layers, h], the last one
-                after the final norm, and `best`.
+                after the final norm, `best`, and `written` (where it is missing, all is).
         """
         dtype = self.model.dtype
+        written = batch.get("written", torch.ones_like(batch["ids"])).float()
         if self._places is not None:
             states = batch["states"]
             features = states[:, :, self._places].flatten(2)
-            return Seen(features.to(dtype), states[:, :, -1].to(dtype), batch["best"])
+            return Seen(features.to(dtype), states[:, :, -1].to(dtype), batch["best"], written)
         kept = self.model.model(
             input_ids=batch["ids"], use_cache=False, output_hidden_states=True
         ).hidden_states
         features = torch.cat([kept[layer] for layer in self.layers], -1).to(dtype)
-        return Seen(features, kept[-1].to(dtype), self.logits(kept[-1]).argmax(-1))
+        return Seen(features, kept[-1].to(dtype), self.logits(kept[-1]).argmax(-1), written)
 
     @torch.no_grad()
     def logits(self, final: Tensor, tokens: Tensor | None = None) -> Tensor:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from speclab.core.errors import NumericalFault
+from speclab.models.precision import multiplies_bfloat16
 
 BatchSource = Callable[[int, float], Any]
 """`(step, progress in [0, 1]) -> batch`; pure in `step`, so that runs can resume."""
@@ -44,7 +45,8 @@ class LoopConfig:
         weight_decay: AdamW decay of matrices (vectors are not decayed).
         beta2: AdamW's second moment decay.
         clip_norm: Largest gradient norm.
-        autocast_dtype: Dtype of the forward pass, e.g. `torch.bfloat16`, or None for none.
+        autocast_dtype: Dtype of the forward pass, or None for none; bfloat16 is used only where the
+            device multiplies it fast.
         device_type: Device of the autocast context, `cpu` or `cuda`.
         log_every: Steps between two lines of the log.
         evaluate_every_s: Seconds between two evaluations.
@@ -167,6 +169,8 @@ def training_step(
         NumericalFault: if the loss is not finite; the weights stay as they were.
     """
     dtype = config.autocast_dtype
+    if config.device_type == "cpu" and dtype == torch.bfloat16 and not multiplies_bfloat16():
+        dtype = None
     with torch.autocast(config.device_type, dtype or torch.bfloat16, enabled=dtype is not None):
         loss = loss_fn(model, batch)
     value = float(loss.detach())

@@ -41,7 +41,7 @@ def law_loss(logits: Tensor, law: Tensor, where: Tensor | None = None) -> Tensor
     logits = logits.float()
     each = logits.logsumexp(-1) - torch.linalg.vecdot(law, logits)
     if where is None:
-        return each.mean()
+        return each.sum() / max(1, each.numel())
     return (each * where).sum() / where.sum().clamp(min=1)
 
 

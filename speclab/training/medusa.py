@@ -30,6 +30,7 @@ from speclab.models.catalogue import load_pair
 from speclab.models.heads.files import write_tensors
 from speclab.models.heads.hydra import ARCHITECTURE, HydraHead
 from speclab.models.heads.medusa import MedusaHead
+from speclab.models.precision import autocast
 from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
 from speclab.training.eagle_data import TEXTS, HeadText
@@ -53,7 +54,7 @@ class Recipe:
         own_outputs: each head has a map to the vocabulary of its own, which begins as the target's.
         start_tokens: of the text from which the heads' linear start is found; 0: none.
         law_vocab: tokens over which laws are compared, the most frequent ones; None: all of them.
-        minutes: of training.
+        minutes: of training. max_steps: optimiser steps after which it ends earlier, or None.
         head_decay: weight of head k is this to the power of k.
         learning_rate: peak.
         tokens_per_step: of one optimiser step.
@@ -68,6 +69,7 @@ class Recipe:
     start_tokens: int = 0
     law_vocab: int | None = None
     minutes: float = 6.0
+    max_steps: int | None = None
     head_decay: float = 0.8
     learning_rate: float = 1e-3
     tokens_per_step: int = 512
@@ -149,7 +151,7 @@ def heads_loss(
         ids, seen = batch["ids"], target(batch)
         logits = target.logits(seen.final, tokens)
         best = logits.topk(min(LAW_TOKENS, logits.shape[-1]), -1)
-        law, counts = best.values.softmax(-1), (own[seen.best] >= 0).float()
+        law, counts = best.values.softmax(-1), (own[seen.best] >= 0) * seen.written
         places, total = ids.shape[1] - recipe.num_heads - 1, torch.zeros(())
         for k, guess in enumerate(head_logits(head, seen.final, ids)):
             after = slice(1 + k, 1 + k + places)
@@ -180,15 +182,16 @@ def held_out_numbers(
     own = own_places(target.model.config.vocab_size, tokens)
 
     def evaluation(head: nn.Module) -> dict[str, float]:
-        hits, total = np.zeros(head.num_heads), 0
+        hits, totals = np.zeros(head.num_heads), np.zeros(head.num_heads)
         for batch in batches:
             seen, ids = target(batch), batch["ids"]
             best, places = own[seen.best], ids.shape[1] - head.num_heads - 1
             for k, guess in enumerate(head_logits(head, seen.final, ids)):
-                wanted = best[:, 1 + k : 1 + k + places].reshape(-1)
-                hits[k] += float((guess.argmax(-1) == wanted).sum())
-            total += ids.shape[0] * places
-        return {f"top1[{k}]": round(float(hit) / total, 4) for k, hit in enumerate(hits)}
+                after = slice(1 + k, 1 + k + places)
+                wanted, mine = best[:, after].reshape(-1), seen.written[:, after].reshape(-1)
+                hits[k] += float(((guess.argmax(-1) == wanted) * mine).sum())
+                totals[k] += float(mine.sum())
+        return {f"top1[{k}]": round(float(hit), 4) for k, hit in enumerate(hits / totals)}
 
     return evaluation
 
@@ -356,12 +359,13 @@ def fit(
         loop.forget_run(checkpoint, log)
     if recipe.start_tokens and not checkpoint.exists():
         steps = range(recipe.start_tokens // recipe.tokens_per_step)
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             rows = (text.batch_at(FIRST_START_BATCH + step, 0.0) for step in steps)
             start_by_regression(head, target, rows)
         loop.append_log(log, {"step": 0, "held_out": loop.evaluate(head, evaluation)})
     limits = loop.LoopConfig(
         budget_s=recipe.minutes * 60,
+        max_steps=recipe.max_steps,
         learning_rate=recipe.learning_rate,
         warmup_steps=50,
         weight_decay=0.0,

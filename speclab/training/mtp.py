@@ -27,6 +27,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from speclab.models.precision import autocast
 from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
 from speclab.training.eagle import head_config
@@ -181,7 +182,7 @@ def trunk_losses(data: Data) -> loop.Evaluation:
 
     def evaluation(model: nn.Module) -> dict[str, float]:
         out = {}
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             for name, families in (("held_out", data.held_out), ("fresh", data.fresh)):
                 losses = [next_token_loss(model, rows).item() for rows in families.values()]
                 out[name] = round(sum(losses) / len(losses), 4)

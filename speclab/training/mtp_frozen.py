@@ -99,7 +99,8 @@ def frozen_loss(head: FrozenHead, recipe: FrozenRecipe) -> loop.LossFunction:
 
     def loss_fn(module: nn.Module, batch: Any) -> Tensor:
         count, seen = int(batch["steps"]), head.target(batch)
-        law, counts = head.logits(seen.final).float().softmax(-1), head.known[seen.best]
+        law = head.logits(seen.final).float().softmax(-1)
+        counts = head.known[seen.best] * seen.written
         places = law.shape[1] - count
         weights = step_weights(count, recipe.step_decay)
         drafts = head.drafts(module, seen.final, batch["ids"], count)  # type: ignore[arg-type]
@@ -120,21 +121,22 @@ def agreement_of(head: FrozenHead, rows: list[Any], steps: int) -> loop.Evaluati
     """
 
     def evaluation(module: nn.Module) -> dict[str, Any]:
-        hits, ranks, total = torch.zeros(steps), torch.zeros(RANKS), 0
+        hits, ranks, totals = torch.zeros(steps), torch.zeros(RANKS), torch.zeros(steps)
         for batch in rows:
             seen, ids = head.target(batch), batch["ids"]
             places = ids.shape[1] - steps
             drafts = head.drafts(module, seen.final, ids, steps)  # type: ignore[arg-type]
             for step, logits in enumerate(drafts):
-                wanted = seen.best[:, 1 + step : 1 + step + places]
+                later = slice(1 + step, 1 + step + places)
+                wanted, own = seen.best[:, later], seen.written[:, later, None]
                 top = head.draft_ids[logits.topk(RANKS, -1).indices]
-                same = (top == wanted[..., None]).sum((0, 1))
+                same = ((top == wanted[..., None]) * own).sum((0, 1))
                 hits[step] += same[0]
                 ranks += same if step == 0 else 0
-            total += len(ids) * places
+                totals[step] += own.sum()
         return {
-            "mtp": [round(float(n) / total, 4) for n in hits],
-            "ranks": [round(float(n) / total, 4) for n in ranks],
+            "mtp": [round(float(share), 4) for share in hits / totals],
+            "ranks": [round(float(share), 4) for share in ranks / totals[0]],
         }
 
     return evaluation

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from speclab.models.precision import autocast
 from speclab.training import export, loop, measure
 from speclab.training.attention import use_chunked_attention
 from speclab.training.corpus import FAMILIES
@@ -88,7 +89,7 @@ def unseen_losses(data: Data) -> loop.Evaluation:
     rows_of = data.held_out | {f"fresh {family}": rows for family, rows in data.fresh.items()}
 
     def evaluation(model: nn.Module) -> dict[str, float]:
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             return {
                 name: round(float(next_token_loss(model, rows)), 4)
                 for name, rows in rows_of.items()

@@ -121,6 +121,7 @@ EN: dict[str, str] = {
     "hd_col_speed": "speedup (95 %)",
     "hd_shape_plain": "–",
     "hd_shape_chain": "chain of {n}",
+    "hd_shape_drawn": "chain of {n}, drawn",
     "hd_shape_tree": "tree of {n}",
     "hd_table_note": "{prompts} prompts × {tokens} tokens, order interleaved, {where}. τ is "
     "counted; seconds are of whole requests, prefill included, and the speedup is over plain "
@@ -249,6 +250,7 @@ ZH: dict[str, str] = {
     "hd_col_speed": "加速比（95 %）",
     "hd_shape_plain": "–",
     "hd_shape_chain": "链，{n} 个",
+    "hd_shape_drawn": "链，{n} 个，抽样",
     "hd_shape_tree": "树，{n} 个",
     "hd_table_note": "{prompts} 个提示 × {tokens} 个词元，顺序交错，{where}。τ 为计数；"
     "秒数是整个请求的，含预填充；"

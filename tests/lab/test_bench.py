@@ -81,7 +81,10 @@ def test_labels() -> None:
     )
     assert gamma_of("autoregressive") is None and gamma_of("prompt-lookup") == 8
     assert peer_of("autoregressive") == "transformers"
-    for junk in ("nope", "draft-model:x", "draft-model:num_speculative_tokens=900"):
+    drawn = "eagle-3:draft_sampling=drawn:top_k=1:adaptive=true"
+    assert parse_label(drawn)[1] == {"draft_sampling": "drawn", "top_k": 1, "adaptive": True}
+    junks = ("nope", "draft-model:x", "draft-model:num_speculative_tokens=900")
+    for junk in (*junks, "draft-model:num_speculative_tokens=six"):
         with pytest.raises(BadInput):
             gamma_of(junk)
 

@@ -138,6 +138,13 @@ def test_chains_draft_one_candidate_per_position(pair: Pair) -> None:
             assert each.tree.is_chain or setting.shape == "tree", setting.label
 
 
+def test_chains_of_heads_are_drawn_as_well_where_sampling_draws(pair: Pair) -> None:
+    drawn = [each for each in settings_for(pair, PLAN, 1.0)[0] if each.shape == "drawn"]
+    assert {each.method for each in drawn} == {"eagle-2", "eagle-3"}
+    assert all("draft_sampling=drawn" in each.label for each in drawn)
+    assert not [each for each in settings_for(pair, PLAN, 0.0)[0] if each.shape == "drawn"]
+
+
 def test_a_plan_gives_more_budgets_to_the_two_that_share_a_head() -> None:
     plan = usual_plan("smollm2-135m")
     assert plan.budgets_of("eagle-1", 0.0) == plan.budgets_of("eagle-2", 0.0) == (8, 16, 24)

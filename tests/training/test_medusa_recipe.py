@@ -151,7 +151,7 @@ def test_heads_learn_and_what_is_written_is_what_was_trained(
 ) -> None:
     before = {key: value.clone() for key, value in counting_pair.model.state_dict().items()}
     recipe = dataclasses.replace(
-        COUNTING, own_outputs=kind == "medusa", minutes=0.06, learning_rate=3e-2
+        COUNTING, own_outputs=kind == "medusa", max_steps=150, learning_rate=3e-2
     )
     folder = tmp_path / "head"
     manifest = recipe_of.train_head(
@@ -184,11 +184,11 @@ def test_a_resumed_run_goes_on_where_it_stopped(
         seen.append(step)
         return counting_rows(step)
 
-    short = dataclasses.replace(COUNTING, minutes=0.01)
+    short = dataclasses.replace(COUNTING, max_steps=8)
     first = recipe_of.train_head("medusa", "counting", recipe=short, text=text_of(rows))
     stopped = first["training"]["step"]
     seen.clear()
-    longer = dataclasses.replace(short, minutes=0.02)
+    longer = dataclasses.replace(short, max_steps=16)
     second = recipe_of.train_head(
         "medusa", "counting", recipe=longer, text=text_of(rows), resume=True
     )
