@@ -48,6 +48,8 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "请让两者对应相同的词元。",
     ),
     "candidate_count": ("候选数需要是不小于 1 的整数，而不是 {value}。", ""),
+    "unknown_hardware": ("没有名为 {name} 的硬件。", "预设：{known}。"),
+    "unknown_shape": ("没有名为 {name} 的模型尺寸。", "预设：{known}。"),
     "unknown_rule": ("没有名为 {name} 的规则。", "可用的规则：{known}。"),
     "unknown_pair": ("没有名为 {name} 的模型对。", "可用的模型对：{known}。"),
     "method_needs": (
