@@ -30,6 +30,41 @@ def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.mm(weight, columns.t()).t()[:count].contiguous()
 
 
+def mix(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return what n tokens take from m cached ones [n, heads * head_dim].
+
+    Args:
+        query: [n, heads, head_dim]. keys, values: [kv_heads, m, head_dim].
+        mask: as `AttentionCache.mask` makes it.
+    """
+    count, heads, head_dim = query.shape
+    kv_heads = len(keys)
+    if count > SHORT_PASS:
+        fused = functional.scaled_dot_product_attention(
+            query.transpose(0, 1)[None],
+            keys[None],
+            values[None],
+            attn_mask=mask,
+            is_causal=mask is None,
+            enable_gqa=True,
+        )
+        return fused[0].transpose(0, 1).reshape(count, -1)
+    group, scale = heads // kv_heads, head_dim**-0.5
+    rows = query.view(count, kv_heads, group, head_dim).permute(1, 2, 0, 3)
+    rows = rows.reshape(kv_heads, group * count, head_dim)
+    if mask is None:
+        scores = torch.bmm(rows, keys.transpose(1, 2)).mul_(scale)
+    else:
+        scores = torch.baddbmm(mask, rows, keys.transpose(1, 2), alpha=scale)
+    mixed = torch.bmm(scores.softmax(-1), values)
+    return mixed.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1)
+
+
 class AttentionSpace:
     """What every layer of one packed model shares: its heads, dtype, rotary tables and norm.
 
@@ -77,6 +112,23 @@ class AttentionSpace:
             self._tables = cos[0][:, None], signed[:, None]
         cos, sin = self._tables
         return cos[positions], sin[positions]
+
+    def turned(
+        self, qkv: torch.Tensor, rotary: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return rotated queries [n, heads, head_dim], and keys and values [kv_heads, n, head_dim].
+
+        Args:
+            qkv: queries, keys and values [n, (heads + 2 kv_heads) head_dim], not yet rotated.
+            rotary: cosine and signed sine of the tokens' positions.
+        """
+        heads, kv_heads, head_dim = self.heads, self.kv_heads, self.head_dim
+        qkv = qkv.view(len(qkv), -1, head_dim)
+        turning = qkv[:, : heads + kv_heads]
+        cos, sin = rotary
+        turned = torch.addcmul(turning * cos, turning.roll(head_dim // 2, -1), sin)
+        keys = turned[:, heads:].transpose(0, 1)
+        return turned[:, :heads], keys, qkv[:, heads + kv_heads :].transpose(0, 1)
 
     def normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """Return RMSNorm of x [n, hidden], through float32 whatever the dtype, as models do."""
@@ -144,48 +196,13 @@ class AttentionCache:
         Returns:
             The attention output [n, heads * head_dim] before its projection.
         """
-        space, start, count = self.space, self.length, len(qkv)
-        heads, kv_heads, head_dim = space.heads, space.kv_heads, space.head_dim
-        stop = start + count
-        qkv = qkv.view(count, -1, head_dim)
-        turning = qkv[:, : heads + kv_heads]
-        cos, sin = rotary
-        turned = torch.addcmul(turning * cos, turning.roll(head_dim // 2, -1), sin)
+        start, stop = self.length, self.length + len(qkv)
+        query, new_keys, new_values = self.space.turned(qkv, rotary)
         keys, values = self._held[index].unbind(0)
-        keys[:, start:stop] = turned[:, heads:].transpose(0, 1)
-        values[:, start:stop] = qkv[:, heads + kv_heads :].transpose(0, 1)
-        query = turned[:, :heads].to(keys.dtype)
-        mixed = self._mix(query, keys[:, :stop], values[:, :stop], mask)
+        keys[:, start:stop] = new_keys
+        values[:, start:stop] = new_values
+        mixed = mix(query.to(keys.dtype), keys[:, :stop], values[:, :stop], mask)
         return mixed.to(qkv.dtype)
-
-    def _mix(
-        self,
-        query: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        count, heads, head_dim = query.shape
-        kv_heads = len(keys)
-        if count > SHORT_PASS:
-            fused = functional.scaled_dot_product_attention(
-                query.transpose(0, 1)[None],
-                keys[None],
-                values[None],
-                attn_mask=mask,
-                is_causal=mask is None,
-                enable_gqa=True,
-            )
-            return fused[0].transpose(0, 1).reshape(count, -1)
-        group, scale = heads // kv_heads, head_dim**-0.5
-        rows = query.view(count, kv_heads, group, head_dim).permute(1, 2, 0, 3)
-        rows = rows.reshape(kv_heads, group * count, head_dim)
-        if mask is None:
-            scores = torch.bmm(rows, keys.transpose(1, 2)).mul_(scale)
-        else:
-            scores = torch.baddbmm(mask, rows, keys.transpose(1, 2), alpha=scale)
-        mixed = torch.bmm(scores.softmax(-1), values)
-        return mixed.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1)
 
     def crop(self, count: int) -> None:
         """Forget the last `count` tokens."""

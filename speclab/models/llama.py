@@ -7,7 +7,7 @@ weights replace the model's own storage, so memory does not grow and the model s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,34 @@ class PackedLlama(AttentionSpace):
             for attn in (layer.self_attn,)
         )
 
+    def run(
+        self,
+        ids: torch.Tensor,
+        attend: Callable[[int, torch.Tensor], torch.Tensor],
+        keep: int,
+        taps: Sequence[str],
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return logits [keep, vocab] and features per tap [keep, hidden] of tokens.
+
+        Args:
+            ids: token ids [n].
+            attend: (layer, queries, keys and values [n, ...]) -> attention output [n, heads *
+                head_dim].
+            keep, taps: as in `PackedCache.forward`.
+        """
+        wanted = {tap: tap_place(tap) % (len(self.layers) + 1) for tap in taps}
+        features = {}
+        x = self.embedding[ids]
+        for index, layer in enumerate(self.layers):
+            features |= {tap: x[-keep:] for tap, place in wanted.items() if place == index}
+            qkv = product(self.normed(x, layer.norm), layer.qkv)
+            x = x + product(attend(index, qkv), layer.out)
+            gate, up = product(self.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+            x = x + product(functional.silu(gate).mul_(up), layer.down)
+        x = self.normed(x[-keep:], self.final_norm)
+        features |= {tap: x for tap, place in wanted.items() if place == len(self.layers)}
+        return product(x, self.head), features
+
 
 class PackedCache(AttentionCache):
     """One session's keys and values, and the passes over them.
@@ -152,16 +180,10 @@ class PackedCache(AttentionCache):
         )
         rotary = llama.rotary(places.to(llama.device), int(places.max()) + 1)
         mask = self.mask(seen, count)
-        wanted = {tap: tap_place(tap) % (len(llama.layers) + 1) for tap in taps}
-        features = {}
-        x = llama.embedding[ids]
-        for index, layer in enumerate(llama.layers):
-            features |= {tap: x[-keep:] for tap, place in wanted.items() if place == index}
-            qkv = product(llama.normed(x, layer.norm), layer.qkv)
-            x = x + product(self.attend(index, qkv, rotary, mask), layer.out)
-            gate, up = product(llama.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
-            x = x + product(functional.silu(gate).mul_(up), layer.down)
+
+        def attend(index: int, qkv: torch.Tensor) -> torch.Tensor:
+            return self.attend(index, qkv, rotary, mask)
+
+        passed = llama.run(ids, attend, keep, taps)
         self.length += count
-        x = llama.normed(x[-keep:], llama.final_norm)
-        features |= {tap: x for tap, place in wanted.items() if place == len(llama.layers)}
-        return product(x, llama.head), features
+        return passed

@@ -17,6 +17,7 @@ from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.models.abilities import TREE_MASK, abilities, context_limit, refuse_recurrent
 from speclab.models.caches import PathsCache, TransformersCache
 from speclab.models.llama import PackedCache, PackedLlama, can_be_packed
+from speclab.models.static_llama import Buffer, StaticCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class TransformerHandle:
     num_parameters: int = field(init=False)
     _embedding: torch.nn.Embedding = field(init=False, repr=False)
     _packed: list[PackedLlama] = field(default_factory=list, init=False, repr=False)
+    _spare: list[Buffer] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         refuse_recurrent(self.model, self.name)
@@ -109,7 +111,11 @@ class TransformerHandle:
         if TREE_MASK not in self.provides:
             return PathsCache(self.model)
         packed = self._packed_llama()
-        return TransformersCache(self.model) if packed is None else PackedCache(packed)
+        if packed is None:
+            return TransformersCache(self.model)
+        if self.device.type == "cuda":
+            return StaticCache(packed, self._spare)
+        return PackedCache(packed)
 
     def _packed_llama(self) -> PackedLlama | None:
         with _PACKING:
