@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 
 from speclab.core.errors import SpeclabError
+from speclab.ui.texts_errors_deploy import ZH_DEPLOY
 
 ZH_ERRORS: dict[str, tuple[str, str]] = {
+    **ZH_DEPLOY,
     # the request
     "prompt_empty": ("提示是空的。", "请输入几个字，或选择一个示例。"),
     "prompt_too_long": (
@@ -49,6 +51,15 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     ),
     "candidate_count": ("候选数需要是不小于 1 的整数，而不是 {value}。", ""),
     "unknown_hardware": ("没有名为 {name} 的硬件。", "预设：{known}。"),
+    "request_too_long": (
+        "一个 {tokens} 词元的请求放不进权重之外的显存。",
+        "请选择更小的模型、更短的请求或更大的设备。",
+    ),
+    "weights_do_not_fit": (
+        "权重需要 {needed} GB，而 {device} 只有 {has} GB。",
+        "请选择更小的模型、更低的精度或更大的设备。",
+    ),
+    "rates_must_rise": ("到达率需要递增，而不是 {given}。", ""),
     "unknown_shape": ("没有名为 {name} 的模型尺寸。", "预设：{known}。"),
     "unknown_rule": ("没有名为 {name} 的规则。", "可用的规则：{known}。"),
     "unknown_pair": ("没有名为 {name} 的模型对。", "可用的模型对：{known}。"),

@@ -1,0 +1,159 @@
+"""Programs for Transformers' `generate()`, read from the source of 5.24.0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from speclab.core.protocols import LocalText
+from speclab.deploy.differences import left_out, no_block, no_length, no_such_method
+from speclab.deploy.plans import Block, Configuration, Refusal, Renamed, Wish
+from speclab.deploy.shell_text import python_value
+from speclab.deploy.verification import FULL_RATIO, MATCH, NOTHING, Verification
+
+NAME, TITLE, VERSION = "transformers", "Transformers", "5.24.0"
+OWN_COUNT = LocalText(
+    "generate() takes one text at a time here and tells no acceptance: count it yourself.",
+    "这里的 generate() 一次只处理一段文本，也不报告接受情况：需要自己计数。",
+)
+NO_RULE = LocalText("generate() has no such switch.", "generate() 没有这个开关。")
+
+
+def configure(wish: Wish) -> Configuration | Refusal:
+    """Return how Transformers runs a method, or why it cannot."""
+    if wish.family not in ("plain", "draft-model", "n-gram", "mtp"):
+        return no_such_method(wish, NAME, TITLE, VERSION, LocalText("", ""))
+    notes: list[LocalText] = [] if wish.family == "plain" else [OWN_COUNT]
+    given: dict[str, Any] = {}
+    assistant: dict[str, Any] = {}
+    names: tuple[Renamed, ...] = ()
+    used = {wish.length_name}
+    rule: Verification = NOTHING
+    if wish.family == "draft-model":
+        assistant, names, rule = _assistant(wish, notes, used), _names(wish), FULL_RATIO
+    elif wish.family == "n-gram":
+        given = {
+            "prompt_lookup_num_tokens": wish.drafted,
+            "max_matching_ngram_size": wish.params["max_ngram"],
+        }
+        names = (
+            Renamed(
+                ours=wish.length_name,
+                theirs="prompt_lookup_num_tokens",
+                value=str(wish.drafted),
+            ),
+            Renamed(
+                ours="max_ngram",
+                theirs="max_matching_ngram_size",
+                value=str(wish.params["max_ngram"]),
+            ),
+        )
+        used |= {"max_ngram"}
+        rule = MATCH
+    elif wish.family == "mtp":
+        given, rule = {"use_mtp": True}, FULL_RATIO
+        notes.append(
+            LocalText(
+                "It drafts one token per module that the target's config declares "
+                "(num_mtp_layers); the length cannot be set.",
+                "草稿长度由目标模型配置中的模块数（num_mtp_layers）决定，不能另设。",
+            )
+        )
+    _follow(wish, assistant, notes)
+    if wish.rule == "block" and wish.family != "plain":
+        notes.append(no_block(TITLE, NO_RULE))
+    return Configuration(
+        engine=NAME,
+        version=VERSION,
+        blocks=(
+            Block(
+                kind="python",
+                title=LocalText("Python", "Python"),
+                text=_program(wish, assistant, given),
+            ),
+        ),
+        flags=(*assistant, *given, *(("assistant_model",) if assistant else ())),
+        names=names,
+        verification=rule,
+        notes=(*notes, *left_out(wish, used)),
+    )
+
+
+def _assistant(wish: Wish, notes: list[LocalText], used: set[str]) -> dict[str, Any]:
+    """Return what is set on the draft's own generation_config, where generate() reads it."""
+    used |= {"min_confidence"}
+    if wish.params.get("draft_temperature") is None:
+        used |= {"draft_temperature"}
+    notes.append(
+        LocalText(
+            "These settings are read from the draft's generation_config, not from the call; "
+            "without them it drafts 20 tokens and stops below a confidence of 0.4.",
+            "这几项从草稿模型的 generation_config 读取，而不是从调用参数读取；"
+            "不设置时它起草 20 个词元，并在置信度低于 0.4 时停止。",
+        )
+    )
+    return {
+        "num_assistant_tokens": wish.drafted,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": float(wish.params.get("min_confidence", 0.0)),
+    }
+
+
+def _names(wish: Wish) -> tuple[Renamed, ...]:
+    return (
+        Renamed(ours=wish.length_name, theirs="num_assistant_tokens", value=str(wish.drafted)),
+        Renamed(
+            ours="min_confidence",
+            theirs="assistant_confidence_threshold",
+            value=str(float(wish.params.get("min_confidence", 0.0))),
+            note=LocalText(
+                "0 switches the early stop off; the default would be 0.4.",
+                "0 表示不提前停止；默认值是 0.4。",
+            ),
+        ),
+    )
+
+
+def _follow(wish: Wish, assistant: dict[str, Any], notes: list[LocalText]) -> None:
+    if wish.length == "method" or wish.family == "plain":
+        return
+    if wish.length == "acceptance" and assistant:
+        assistant["num_assistant_tokens_schedule"] = "heuristic"
+        notes.append(
+            LocalText(
+                "The heuristic adds 2 tokens after a full acceptance, else takes 1 away, and "
+                "remembers it between calls.",
+                "启发式：全部接受后加 2 个词元，否则减 1 个；这个数在多次调用之间保留。",
+            )
+        )
+        return
+    notes += no_length(wish, TITLE, LocalText("", ""))
+
+
+def _program(wish: Wish, assistant: dict[str, Any], given: dict[str, Any]) -> str:
+    lines = [
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"tokenizer = AutoTokenizer.from_pretrained({wish.target!r})",
+        f"target = AutoModelForCausalLM.from_pretrained({wish.target!r})",
+    ]
+    if assistant:
+        lines.append(f"draft = AutoModelForCausalLM.from_pretrained({wish.draft!r})")
+        lines += [f"draft.generation_config.{key} = {value!r}" for key, value in assistant.items()]
+        shown = ", ".join(f"draft.generation_config.{key}" for key in assistant)
+        lines.append(f"print({shown})")
+    call = {
+        **given,
+        "max_new_tokens": 64,
+        "do_sample": True,
+        "temperature": 1.0,
+        "top_k": 0,
+    }
+    options = "".join(f"    {key}={python_value(value)},\n" for key, value in call.items())
+    model = "    assistant_model=draft,\n" if assistant else ""
+    lines += [
+        "",
+        'inputs = tokenizer("Once upon a time", return_tensors="pt")',
+        f"output = target.generate(\n    **inputs,\n{model}{options})",
+        "print(tokenizer.decode(output[0], skip_special_tokens=True))",
+    ]
+    return "\n".join(lines) + "\n"
