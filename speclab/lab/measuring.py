@@ -1,0 +1,179 @@
+"""Runs that take turns: every unit on every prompt, so that drift of the machine hits all alike."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from speclab.core.errors import BadInput
+from speclab.core.laws import Sampling
+from speclab.core.records import Trace
+from speclab.lab.bench import BASELINE, GREEDY, processor_name, thread_count, time_ours
+from speclab.lab.head_numbers import DIGITS, Measured, row
+from speclab.lab.head_plan import Setting
+from speclab.lab.labels import parse_label
+from speclab.lab.runs import provenance
+from speclab.models.pair import Pair
+from speclab.stats.counters import acceptance_rate
+from speclab.stats.intervals import paired_ratio_interval
+
+WARM_TOKENS = 6
+Prompt = tuple[int, ...]
+Stopped = Callable[[], bool]
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What takes its turn.
+
+    Attributes:
+        pair: loaded models. label: a method with its parameters.
+        sampling: of the target. max_new_tokens: per prompt; EOS is ignored.
+    """
+
+    pair: Pair
+    label: str
+    sampling: Sampling = GREEDY
+    max_new_tokens: int = 32
+
+
+def never() -> bool:
+    """Return False: nobody asks to stop."""
+    return False
+
+
+def check_fits(pair: Pair, prompts: Sequence[Prompt], max_new_tokens: int) -> None:
+    """Refuse prompts that leave too little room.
+
+    Raises:
+        BadInput: with both lengths.
+    """
+    longest = max(map(len, prompts)) + max_new_tokens
+    if longest > pair.target.max_context:
+        raise BadInput(
+            f"Prompt and {max_new_tokens} new tokens make {longest}; {pair.target.name} "
+            f"holds {pair.target.max_context}.",
+            "Lower --max-new-tokens.",
+        )
+
+
+def measure(
+    units: Mapping[K, Unit],
+    prompts: Sequence[Prompt],
+    into: dict[K, Measured],
+    *,
+    repeats: int = 1,
+    stopped: Stopped = never,
+) -> Iterator[int]:
+    """Run every unit on every prompt and yield how many prompts are done, over the repeats.
+
+    The order of the units rotates. A prompt during which `stopped` turns true is forgotten for
+    every unit, so that what is kept stays paired.
+
+    Args:
+        units: by key. prompts: token ids. into: filled per key.
+        repeats: of all prompts; sampled repeats have seeds of their own.
+        stopped: asked before every request.
+    """
+    keys = list(units)
+    for key in keys:
+        into.setdefault(key, Measured())
+        if stopped():
+            return
+        unit = units[key]
+        count = min(WARM_TOKENS, unit.max_new_tokens)
+        time_ours(unit.pair, unit.label, prompts[0], count, sampling=unit.sampling)
+    done = 0
+    for repeat in range(repeats):
+        for index, prompt in enumerate(prompts):
+            place = (repeat, index)
+            shift = (repeat * len(prompts) + index) % len(keys)
+            for key in keys[shift:] + keys[:shift]:
+                if stopped():
+                    _forget(into, place)
+                    return
+                _time(units[key], prompt, place, len(prompts), into[key])
+            done += 1
+            yield done
+
+
+def _time(unit: Unit, prompt: Prompt, place: tuple[int, int], count: int, into: Measured) -> None:
+    seed = place[0] * count + place[1]
+    into.seconds[place], into.traces[place] = time_ours(
+        unit.pair, unit.label, prompt, unit.max_new_tokens, sampling=unit.sampling, seed=seed
+    )
+
+
+def _forget(into: Mapping[Any, Measured], place: tuple[int, int]) -> None:
+    for measured in into.values():
+        measured.seconds.pop(place, None)
+        measured.traces.pop(place, None)
+
+
+def point_of(unit: Unit, mine: Measured, base: Measured) -> dict[str, Any]:
+    """Return the numbers of one unit beside plain decoding in the same turns (JSON types).
+
+    Returns:
+        A line as in a table of heads, and `seconds_per_token` with its interval,
+        `plain_seconds_per_token`, `acceptance_rate` (None for trees), `drafting_rounds`,
+        `num_prompts`, `max_new_tokens`, `top_p` and `prefill_share`.
+    """
+    method, params = parse_label(unit.label)
+    traces = list(mine.traces.values())
+    setting = Setting(method=method, params=tuple(params.items()), shape=shape_of(traces))
+    per_token = _seconds_per_token(mine)
+    prefill = sum(trace.prefill_s for trace in traces)
+    rounds = [round_ for trace in traces for round_ in trace.rounds]
+    return {
+        **row(setting, unit.sampling.temperature, mine, base),
+        "label": unit.label,
+        "top_p": unit.sampling.top_p,
+        "max_new_tokens": unit.max_new_tokens,
+        "num_prompts": len({prompt for _, prompt in mine.seconds}),
+        **dict(
+            zip(
+                ("seconds_per_token", "seconds_per_token_low", "seconds_per_token_high"),
+                per_token,
+                strict=True,
+            )
+        ),
+        "plain_seconds_per_token": _seconds_per_token(base)[0],
+        "acceptance_rate": acceptance_rate(rounds),
+        "drafting_rounds": sum(1 for round_ in rounds if round_.num_drafted),
+        "prefill_share": round(prefill / sum(mine.seconds.values()), DIGITS),
+    }
+
+
+def shape_of(traces: Sequence[Trace]) -> Any:
+    """Return "plain", "chain" or "tree": what the runs drafted."""
+    drafts = [round_.tree for trace in traces for round_ in trace.rounds if round_.num_drafted]
+    if all(trace.spec.method == BASELINE for trace in traces):
+        return "plain"
+    return "chain" if all(tree.is_chain for tree in drafts) else "tree"
+
+
+def _seconds_per_token(measured: Measured) -> tuple[float, float, float]:
+    tokens = {key: float(len(trace.emitted)) for key, trace in measured.traces.items()}
+    seconds = measured.of_prompts(measured.seconds)
+    return paired_ratio_interval(seconds, measured.of_prompts(tokens))
+
+
+def machine_facts(pair: Pair) -> dict[str, Any]:
+    """Return what was run and where, for every report (JSON types)."""
+    return {
+        "pair": pair.name,
+        "dtype": pair.dtype,
+        "device": pair.device,
+        "target": pair.target.name,
+        "draft": pair.drafts[0].name if pair.drafts else None,
+        "sources": list(pair.notes),
+        "threads": thread_count(),
+        "processor": processor_name(),
+        "load_average": list(os.getloadavg()),
+        "versions": provenance(),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
