@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from speclab.core.errors import BadInput
+from speclab.lab.prompt_families import FAMILY_PROMPTS, by_turns, chosen_families
+
+MOST_PER_FAMILY = 6
 
 CHAT = (
     "Write a short story about a fox who learns to swim.",
@@ -35,28 +40,39 @@ FIRST_UNSEEN, MOST_UNSEEN = 20_000, 200
 """Numbers of held-out documents; `held_out_prompts` begins at 10,000."""
 
 
-def bench_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
-    """Return `count` (family, prompt) pairs: chat requests, or the bundled model's families.
+def bench_prompts(chat: bool, count: int, families: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return `count` (family, prompt) pairs.
+
+    Args:
+        chat: requests to a chat model; else texts that the bundled model continues.
+        count: how many; families take turns.
+        families: names of families, or `("all",)`; empty: for a chat model the plain requests of
+            this file, else every family.
 
     Raises:
-        BadInput: if there are not that many different ones.
+        BadInput: for an unknown family, or if there are not that many different prompts.
     """
-    if chat:
+    if chat and not families:
         chosen = [("chat", prompt) for prompt in CHAT]
     else:
-        from speclab.training.corpus import example_prompts
-
-        families = example_prompts()
-        longest = max(map(len, families.values()))
-        chosen = [
-            (family, prompts[i])
-            for i in range(longest)
-            for family, prompts in families.items()
-            if i < len(prompts)
-        ]
+        known = FAMILY_PROMPTS if chat else _corpus_families(more=bool(families))
+        names = chosen_families(tuple(known), families or ("all",))
+        chosen = by_turns({name: known[name] for name in names})
     if count > len(chosen):
         raise BadInput(f"There are {len(chosen)} built-in prompts, not {count}.")
     return chosen[:count]
+
+
+def _corpus_families(*, more: bool) -> dict[str, list[str]]:
+    """Return the bundled model's presets by family; with `more`, held-out ones up to six each."""
+    from speclab.training.corpus.prompts import example_prompts, held_out_prompts
+
+    families = example_prompts()
+    for family, prompts in families.items() if more else ():
+        further = held_out_prompts(family, MOST_PER_FAMILY * 4)
+        prompts += list(dict.fromkeys(text for text in further if text not in prompts))
+        del prompts[MOST_PER_FAMILY:]
+    return families
 
 
 def unseen_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
