@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: app test test-fast lint format clean
+.PHONY: app test test-fast gpu-check lint format clean
 
 $(VENV)/.app: requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,6 +24,12 @@ test: $(VENV)/.dev
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not browser and not slow"
+
+# On a machine with CUDA, in under eight minutes: what torch computes, then what it costs.
+gpu-check: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/models/test_static_llama.py tests/models/test_llama.py tests/models/test_trees.py \
+	  tests/engine/test_torch_verify.py tests/lab/test_gpu_check.py
+	$(BIN)/python -m speclab gpu-check
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

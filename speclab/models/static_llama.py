@@ -167,6 +167,11 @@ class StaticCache(PackedCache):
         assert isinstance(self.space, PackedLlama)
         return self.space
 
+    def has_graph(self, width: int) -> bool:
+        """Whether passes of `width` tokens replay a CUDA graph."""
+        found = self._mine[0].passes.get((next(w for w in WIDTHS if w >= width), ()))
+        return found is not None and found.graph is not None
+
     def reserve(self, length: int) -> None:
         """Make room for `length` tokens and a padded pass behind them."""
         super().reserve(length + SHORT_PASS)
