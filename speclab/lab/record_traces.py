@@ -1,4 +1,7 @@
-"""Record the presets as real runs: `python -m speclab.lab.record_traces [--pair pocket]`.
+"""Record real runs: `python -m speclab.lab.record_traces [presets|race] [--pair pocket]`.
+
+`presets` runs every preset once; `race` runs several methods on a few of them, several times,
+interleaved, for the tab Compare: start it on an idle machine, its seconds are shown.
 
 Every trace says which weights, seed and versions made it; the page shows them before any model is
 loaded.
@@ -24,6 +27,18 @@ EXTRA = (
 )
 """Further (preset, method) recordings, so that methods can be compared on one prompt; the last two
 draft trees."""
+
+RACES: dict[str, tuple[float, int, str]] = {
+    "story": (
+        0.0,
+        64,
+        "draft-model draft-model:num_speculative_tokens=8 prompt-lookup medusa eagle-3",
+    ),
+    "code-edit": (0.0, 96, "draft-model prompt-lookup draft-tree eagle-2"),
+    "json": (0.8, 64, "draft-model draft-model/typical draft-tree hydra eagle-1"),
+}
+"""Preset -> temperature, most new tokens, and the lanes beside plain decoding."""
+RACE_REPEATS = 5
 
 
 def record(pair: object, preset: Preset, method: str) -> Trace:
@@ -70,23 +85,59 @@ def title_of(preset: Preset, method: str) -> dict[str, str]:
     }
 
 
+def record_races(pair_name: str, folder: Path, repeats: int = RACE_REPEATS) -> None:
+    """Race on the presets of RACES and write one file each."""
+    from speclab.core.laws import Sampling
+    from speclab.lab.race import run_race
+    from speclab.lab.race_files import race_file, race_to_json
+    from speclab.lab.race_plan import RacePlan, read_lane
+    from speclab.models.catalogue import load_pair
+
+    pair = load_pair(pair_name)
+    for name, (temperature, tokens, labels) in RACES.items():
+        plan = RacePlan(
+            pair=pair_name,
+            lanes=tuple(map(read_lane, labels.split())),
+            prompt=PRESETS[name].prompt,
+            sampling=Sampling(temperature=temperature),
+            seed=PRESETS[name].seed,
+            max_new_tokens=tokens,
+            repeats=repeats,
+        )
+        for step in run_race(pair, plan):
+            print(f"{name}: {step.done} of {step.total} runs", end="\r")
+        file = race_file(pair_name, name, folder)
+        file.write_text(race_to_json(step.result) + "\n", encoding="utf-8")
+        print(f"{file.name}: {len(step.result.runs)} lanes, load {step.result.load_average}")
+
+
 def main() -> None:
+    """Record what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", default="presets", choices=("presets", "race"))
+    parser.add_argument("--pair", default="pocket", help="which pair runs")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where to write")
+    parser.add_argument("--repeats", type=int, default=RACE_REPEATS, help="of a race")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.part == "race":
+        record_races(given.pair, given.folder, given.repeats)
+    else:
+        record_presets(given.pair, given.folder)
+
+
+def record_presets(pair_name: str, folder: Path) -> None:
     """Record every preset with its own method, then the extra ones, and write the index."""
     from speclab.models.catalogue import load_pair
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pair", default="pocket", help="which pair runs")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where to write")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    pair = load_pair(given.pair)
+    pair = load_pair(pair_name)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     index = []
     for name, method in [*((p.name, p.method) for p in PRESETS.values()), *EXTRA]:
         preset = PRESETS[name]
         trace = record(pair, preset, method)
-        file = f"{given.pair}-{name}-{method}.json"
-        (given.folder / file).write_text(trace.to_json() + "\n", encoding="utf-8")
+        file = f"{pair_name}-{name}-{method}.json"
+        (folder / file).write_text(trace.to_json() + "\n", encoding="utf-8")
         index.append(
             {
                 "file": file,
@@ -98,7 +149,7 @@ def main() -> None:
         )
         print(f"{file}: {len(trace.rounds)} rounds, {len(trace.emitted)} tokens: {trace.text!r}")
     text = json.dumps(index, ensure_ascii=False, indent=2)
-    (given.folder / "index.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

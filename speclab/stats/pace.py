@@ -230,3 +230,39 @@ def pace_of(traces: Sequence[Trace]) -> Pace:
         num_burst_gaps=len(gaps),
         tokens_per_burst=ratio(emitted, sum(len(bursts(trace)) for trace in traces)),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speedup:
+    """How much faster one way of drafting was than another, request by request.
+
+    Attributes:
+        ratio: seconds per emitted token, theirs over mine, totals over all pairs.
+        low, high: the lowest and the highest of the pairs' own ratios; no confidence is claimed.
+        num_pairs: how many pairs of runs.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    num_pairs: int
+
+
+def speedup_over(base: Sequence[Trace], mine: Sequence[Trace]) -> Speedup | None:
+    """Return the speedup of `mine` over `base`, run i against run i, prefill included.
+
+    Runs beyond the shorter of the two are left out. None without a pair that emitted tokens.
+    """
+    pairs = [(b, m) for b, m in zip(base, mine, strict=False) if b.emitted and m.emitted]
+    if not pairs:
+        return None
+
+    def seconds_per_token(traces: Sequence[Trace]) -> float:
+        return sum(map(request_s, traces)) / sum(len(trace.emitted) for trace in traces)
+
+    def ratio_of(some: Sequence[tuple[Trace, Trace]]) -> float:
+        theirs, own = ([pair[i] for pair in some] for i in (0, 1))
+        return seconds_per_token(theirs) / seconds_per_token(own)
+
+    each = [ratio_of([pair]) for pair in pairs]
+    return Speedup(ratio=ratio_of(pairs), low=min(each), high=max(each), num_pairs=len(pairs))

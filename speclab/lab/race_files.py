@@ -1,0 +1,109 @@
+"""Recorded races: written small, read back as they were run.
+
+Repeats of a lane share prompt and seed, so they differ in their seconds only: after the first one
+the file keeps just those. A repeat that did differ is kept whole.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from speclab.core.codec import decode_record, encode_record
+from speclab.core.errors import TraceFormatError
+from speclab.core.records import Timing, Trace
+from speclab.lab.race import SCHEMA_VERSION, RaceResult
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "traces"
+PARTS = ("start_s", "draft_s", "target_s", "verify_s", "commit_s")
+DIGITS = 7
+
+
+def _rounded(trace: Trace) -> Trace:
+    rounds = tuple(
+        replace(r, timing=Timing(**{k: round(v, DIGITS) for k, v in asdict(r.timing).items()}))
+        for r in trace.rounds
+    )
+    return replace(trace, rounds=rounds, prefill_s=round(trace.prefill_s, DIGITS))
+
+
+def _timeless(trace: Trace) -> Trace:
+    rounds = tuple(replace(round_, timing=Timing()) for round_ in trace.rounds)
+    return replace(trace, rounds=rounds, prefill_s=0.0, spec=replace(trace.spec, created=""))
+
+
+def _seconds(trace: Trace) -> dict[str, Any]:
+    rows = [[getattr(r.timing, part) for part in PARTS] for r in trace.rounds]
+    return {"prefill_s": trace.prefill_s, "created": trace.spec.created, "timing": rows}
+
+
+def race_to_json(result: RaceResult) -> str:
+    """Return a race as one line of JSON."""
+    data = encode_record(result)
+    for runs, line in zip(result.runs, data["runs"], strict=True):
+        kept = [_rounded(trace) for trace in runs.traces]
+        if kept:
+            line["traces"] = [
+                _seconds(trace)
+                if place and _timeless(trace) == _timeless(kept[0])
+                else encode_record(trace)
+                for place, trace in enumerate(kept)
+            ]
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _whole(first: dict[str, Any], seconds: dict[str, Any]) -> dict[str, Any]:
+    """Return a repeat that was kept as seconds only."""
+    if len(seconds["timing"]) != len(first["rounds"]):
+        raise TraceFormatError("A repeat of the race has other rounds than the first one.")
+    rounds = [
+        {**round_, "timing": dict(zip(PARTS, row, strict=True))}
+        for round_, row in zip(first["rounds"], seconds["timing"], strict=True)
+    ]
+    spec = {**first["spec"], "created": seconds["created"]}
+    return {**first, "rounds": rounds, "prefill_s": seconds["prefill_s"], "spec": spec}
+
+
+def race_from_json(text: str) -> RaceResult:
+    """Read a race back.
+
+    Raises:
+        TraceFormatError: if the text is not a race of a known schema version.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise TraceFormatError(
+            f"This file is not JSON ({error}).", code="trace_not_json"
+        ) from error
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise TraceFormatError(
+            f"The file's schema_version is {version!r:.40}; this lab reads {SCHEMA_VERSION}.",
+            "Export the trace again with this version.",
+            code="trace_version",
+            values={"found": repr(version), "known": SCHEMA_VERSION},
+        )
+    try:
+        for line in data["runs"]:
+            traces = line.get("traces", [])
+            line["traces"] = [
+                _whole(traces[0], each) if "timing" in each else each for each in traces
+            ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TraceFormatError(f"A repeat of the race is broken: {error!r:.80}.") from error
+    return decode_record(RaceResult, data, "race")
+
+
+def race_file(pair: str, preset: str, folder: Path = FOLDER) -> Path:
+    """Return where the recorded race of a pair on a preset is kept."""
+    return folder / f"race-{pair}-{preset}.json"
+
+
+def recorded_races(pair: str, folder: Path = FOLDER) -> list[str]:
+    """Return the presets on which a race of the pair was recorded, sorted."""
+    start = f"race-{pair}-"
+    names = (path.stem.removeprefix(start) for path in folder.glob(f"{start}*.json"))
+    return sorted(name for name in names if race_file(pair, name, folder).exists())
