@@ -15,10 +15,12 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
+from speclab.deploy.console import deploy, metrics
 from speclab.lab.export_console import export
 from speclab.lab.head_console import heads
 from speclab.lab.terminal import (
     check_place,
+    parse_params,
     read_prompt,
     run_guarded,
     say,
@@ -71,30 +73,8 @@ DtypeOption = Annotated[
 
 app.command()(heads)
 app.command()(export)
-
-
-def parse_params(items: list[str]) -> dict[str, Any]:
-    """Parse `name=value` items; values are numbers, true, false, none or words.
-
-    Raises:
-        BadInput: for an item without "=".
-    """
-    words = {"true": True, "false": False, "none": None}
-    out: dict[str, Any] = {}
-    for item in items:
-        name, equals, text = item.partition("=")
-        if not equals:
-            raise BadInput(f"-p takes name=value, not {item!r}.")
-        value: Any = words.get(text.lower(), text)
-        if isinstance(value, str):
-            for number in (int, float):
-                try:
-                    value = number(text)
-                    break
-                except ValueError:
-                    continue
-        out[name.strip()] = value
-    return out
+app.add_typer(deploy, name="deploy")
+app.command()(metrics)
 
 
 def _param_data(param: Param) -> dict[str, Any]:

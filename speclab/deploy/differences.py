@@ -33,6 +33,9 @@ def no_such_method(wish: Wish, engine: str, title: str, version: str, why: Local
 def left_out(wish: Wish, used: Iterable[str]) -> tuple[LocalText, ...]:
     """Return a sentence per parameter that was changed from its default and is not used."""
     taken = set(used)
+    kind = wish.params.get("draft_length")
+    taken |= {"draft_length"} if kind in ("constant", "heuristic") else set()
+    taken |= {"stop_threshold"} if kind != "learned" else set()
     return tuple(
         LocalText(
             f"{param.name} = {wish.params[param.name]} has no counterpart here and is left out.",
@@ -62,7 +65,7 @@ def no_length(wish: Wish, title: str, has: LocalText) -> tuple[LocalText, ...]:
     what = {
         "load": LocalText("by the number of running requests", "按同时运行的请求数"),
         "acceptance": LocalText("by recent acceptance", "按最近的接受情况"),
-    }[wish.length]
+    }[wish.follows]
     return (
         LocalText(
             f"{title} cannot choose the draft length {what.en} for this method; the length above "

@@ -58,7 +58,7 @@ def configure(wish: Wish) -> Configuration | Refusal:
         names = _drafted(wish, options, used)
     if wish.rule == "block":
         notes.append(no_block(TITLE, NO_Q))
-    if wish.length != "method":
+    if wish.follows != "method":
         has = LocalText(
             "It stops a draft at a low draft probability instead (--spec-draft-p-min).",
             "它可以在草稿概率过低时停止（--spec-draft-p-min）。",
@@ -74,15 +74,17 @@ def _drafted(wish: Wish, options: dict[str, str], used: set[str]) -> tuple[Renam
     options["--spec-draft-n-max"] = str(wish.drafted)
     options["--spec-draft-n-min"] = "0"
     names = [_row(wish.length_name, "--spec-draft-n-max", options)]
-    if confidence := wish.params.get("min_confidence"):
-        options["--spec-draft-p-min"] = f"{confidence:g}"
-        used.add("min_confidence")
+    if wish.least_confidence:
+        options["--spec-draft-p-min"] = f"{wish.least_confidence:g}"
+        stops = wish.params.get("draft_length") == "confidence"
+        used |= {"min_confidence", *(("draft_length",) if stops else ())}
         note = LocalText(
             "SpecLab keeps the token below the limit and then stops; llama.cpp may drop it, which "
             "stays exact because it never uses q.",
             "SpecLab 保留低于阈值的那个词元再停止；llama.cpp 可能丢弃它；因为它不用 q，仍然精确。",
         )
-        names.append(_row("min_confidence", "--spec-draft-p-min", options, note))
+        ours = "1 − stop_threshold" if stops else "min_confidence"
+        names.append(_row(ours, "--spec-draft-p-min", options, note))
     if wish.temperature_kept:
         used.add("draft_temperature")
     return tuple(names)

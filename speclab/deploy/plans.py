@@ -98,6 +98,20 @@ class Wish:
         return self.width == 1 or self.nodes == 1
 
     @property
+    def follows(self) -> str:
+        """Who decides the length, one of LENGTHS; a heuristic of the method follows acceptance."""
+        heuristic = self.params.get("draft_length") == "heuristic"
+        return "acceptance" if heuristic and self.length == "method" else self.length
+
+    @property
+    def least_confidence(self) -> float:
+        """The draft's probability of a token below which drafting stops; 0: never."""
+        floor = float(self.params.get("min_confidence", 0.0))
+        if self.params.get("draft_length") == "confidence":
+            floor = max(floor, round(1.0 - float(self.params["stop_threshold"]), 6))
+        return floor
+
+    @property
     def temperature_kept(self) -> bool:
         """Whether drafting at the request's temperature, or greedily, is what is wanted."""
         return self.params.get("draft_temperature") in (None, 0)

@@ -88,7 +88,7 @@ def _ngram(wish: Wish, notes: list[LocalText]) -> tuple[Options, tuple[Renamed, 
 
 def _drafted(wish: Wish, notes: list[LocalText]) -> tuple[Options, tuple[Renamed, ...], set[str]]:
     """Return steps, width and size; with width 1 the size is steps + 1 whatever is asked."""
-    adaptive = wish.length == "acceptance" and wish.family in EAGLES
+    adaptive = wish.follows == "acceptance" and wish.family in EAGLES
     steps = _nearest(wish.drafted) if adaptive else wish.drafted
     width = 1 if adaptive or wish.is_chain or wish.rule == "block" else wish.width
     most = width + (steps - 1) * width**2 + 1
@@ -168,9 +168,9 @@ def _judged(wish: Wish, options: Options, notes: list[LocalText]) -> Verificatio
 
 
 def _adapt(wish: Wish, options: Options, notes: list[LocalText]) -> None:
-    if wish.length == "method":
+    if wish.follows == "method":
         return
-    if wish.length == "acceptance" and wish.family in EAGLES:
+    if wish.follows == "acceptance" and wish.family in EAGLES:
         options["speculative_adaptive"] = True
         notes.append(
             LocalText(

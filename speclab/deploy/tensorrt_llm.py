@@ -82,10 +82,10 @@ def _config(
     else:
         model = wish.draft if wish.family == "draft-model" else wish.head
         config["speculative_model"] = model
-    if wish.family == "eagle-3" and not wish.is_chain and wish.length != "load":
+    if wish.family == "eagle-3" and not wish.is_chain and wish.follows != "load":
         names += _tree(wish, config, notes)
     elif wish.family == "eagle-3":
-        notes += chain_only(wish, TITLE) if wish.length == "load" else ()
+        notes += chain_only(wish, TITLE) if wish.follows == "load" else ()
     return config, tuple(names), used
 
 
@@ -109,10 +109,10 @@ def _tree(wish: Wish, config: dict[str, Any], notes: list[LocalText]) -> list[Re
 
 
 def _follow(wish: Wish, config: dict[str, Any], notes: list[LocalText]) -> None:
-    if wish.length == "load":
+    if wish.follows == "load":
         config["draft_len_schedule"] = {low: length for low, _, length in load_tiers(wish.drafted)}
         notes.append(STARTING_TIERS)
-    elif wish.length == "acceptance":
+    elif wish.follows == "acceptance":
         has = LocalText(
             "A window of acceptance (acceptance_rate_window_size and its threshold) switches "
             "speculation off for good.",

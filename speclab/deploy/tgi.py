@@ -30,7 +30,7 @@ def configure(wish: Wish) -> Configuration | Refusal:
         words.append(("--speculate", str(wish.drafted)))
         names = (Renamed(ours=wish.length_name, theirs="--speculate", value=str(wish.drafted)),)
         notes += chain_only(wish, TITLE)
-        if wish.length != "method":
+        if wish.follows != "method":
             notes += no_length(wish, TITLE, LocalText("", ""))
         if wish.rule == "block":
             notes.append(no_block(TITLE, LocalText("", "")))

@@ -81,6 +81,8 @@ def configure(wish: Wish) -> Configuration | Refusal:
 def _assistant(wish: Wish, notes: list[LocalText], used: set[str]) -> dict[str, Any]:
     """Return what is set on the draft's own generation_config, where generate() reads it."""
     used |= {"min_confidence"}
+    if wish.params.get("draft_length") == "confidence":
+        used |= {"draft_length"}
     if wish.params.get("draft_temperature") is None:
         used |= {"draft_temperature"}
     notes.append(
@@ -94,7 +96,7 @@ def _assistant(wish: Wish, notes: list[LocalText], used: set[str]) -> dict[str, 
     return {
         "num_assistant_tokens": wish.drafted,
         "num_assistant_tokens_schedule": "constant",
-        "assistant_confidence_threshold": float(wish.params.get("min_confidence", 0.0)),
+        "assistant_confidence_threshold": wish.least_confidence,
     }
 
 
@@ -102,9 +104,11 @@ def _names(wish: Wish) -> tuple[Renamed, ...]:
     return (
         Renamed(ours=wish.length_name, theirs="num_assistant_tokens", value=str(wish.drafted)),
         Renamed(
-            ours="min_confidence",
+            ours="1 − stop_threshold"
+            if wish.params.get("draft_length") == "confidence"
+            else "min_confidence",
             theirs="assistant_confidence_threshold",
-            value=str(float(wish.params.get("min_confidence", 0.0))),
+            value=f"{wish.least_confidence:g}",
             note=LocalText(
                 "0 switches the early stop off; the default would be 0.4.",
                 "0 表示不提前停止；默认值是 0.4。",
@@ -114,15 +118,18 @@ def _names(wish: Wish) -> tuple[Renamed, ...]:
 
 
 def _follow(wish: Wish, assistant: dict[str, Any], notes: list[LocalText]) -> None:
-    if wish.length == "method" or wish.family == "plain":
+    if wish.follows == "method" or wish.family == "plain":
         return
-    if wish.length == "acceptance" and assistant:
-        assistant["num_assistant_tokens_schedule"] = "heuristic"
+    if wish.follows == "acceptance" and assistant:
+        lasting = wish.length == "acceptance"
+        kind = "heuristic" if lasting else "heuristic_transient"
+        assistant["num_assistant_tokens_schedule"] = kind
         notes.append(
             LocalText(
-                "The heuristic adds 2 tokens after a full acceptance, else takes 1 away, and "
-                "remembers it between calls.",
-                "启发式：全部接受后加 2 个词元，否则减 1 个；这个数在多次调用之间保留。",
+                "The heuristic adds 2 tokens after a full acceptance, else takes 1 away"
+                + (", and remembers it between calls." if lasting else "."),
+                "启发式：全部接受后加 2 个词元，否则减 1 个"
+                + ("；这个数在多次调用之间保留。" if lasting else "。"),
             )
         )
         return

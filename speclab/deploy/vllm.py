@@ -38,12 +38,12 @@ def configure(wish: Wish) -> Configuration | Refusal:
     config, names, used = _config(wish)
     notes: list[LocalText] = [*chain_only(wish, TITLE)]
     verification = _judged(wish, config, notes)
-    if wish.length == "load":
+    if wish.follows == "load":
         config["num_speculative_tokens_per_batch_size"] = [
             list(tier) for tier in load_tiers(wish.drafted)
         ]
         notes.append(STARTING_TIERS)
-    elif wish.length == "acceptance":
+    elif wish.follows == "acceptance":
         has = LocalText("It can follow the load instead.", "它可以改为按负载调整。")
         notes += no_length(wish, TITLE, has)
     if wish.family == "medusa":

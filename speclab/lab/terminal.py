@@ -125,6 +125,30 @@ def check_arguments(arguments: Sequence[str]) -> None:
             ) from error
 
 
+def parse_params(items: list[str]) -> dict[str, Any]:
+    """Parse `name=value` items; values are numbers, true, false, none or words.
+
+    Raises:
+        BadInput: for an item without "=".
+    """
+    words = {"true": True, "false": False, "none": None}
+    out: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise BadInput(f"-p takes name=value, not {item!r}.")
+        value: Any = words.get(text.lower(), text)
+        if isinstance(value, str):
+            for number in (int, float):
+                try:
+                    value = number(text)
+                    break
+                except ValueError:
+                    continue
+        out[name.strip()] = value
+    return out
+
+
 def whole_between(name: str, value: int, low: int, high: int) -> None:
     """Check a number given on the command line.
 

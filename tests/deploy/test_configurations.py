@@ -345,6 +345,25 @@ def test_what_is_left_out_is_said() -> None:
     assert any("becomes its first branch of 6" in note.en for note in tree.notes)
 
 
+@pytest.mark.skipif(
+    "draft_length" not in {param.name for param in METHODS["draft-model"].card.params},
+    reason="drafts have one length",
+)
+def test_draft_lengths_of_the_method_go_where_the_engine_has_them() -> None:
+    sure = make_wish("draft-model", {"draft_length": "confidence", "stop_threshold": 0.7})
+    assert dict_of(block(given(sure, "llama.cpp"), "shell"))["--spec-draft-p-min"] == "0.3"
+    assert "assistant_confidence_threshold = 0.3" in block(given(sure, "transformers"), "python")
+    assert any("draft_length = confidence" in note.en for note in given(sure, "vllm").notes)
+    grown = make_wish("draft-model", {"draft_length": "heuristic"})
+    assert "'heuristic_transient'" in block(given(grown, "transformers"), "python")
+    assert any("by recent acceptance" in note.en for note in given(grown, "vllm").notes)
+    eagle = make_wish("eagle-3", {"top_k": 1, "draft_length": "heuristic"})
+    assert "--speculative-adaptive" in given(eagle, "sglang").flags
+    learned = make_wish("draft-model", {"draft_length": "learned", "stop_threshold": 0.5})
+    said = " ".join(note.en for note in given(learned, "llama.cpp").notes)
+    assert "draft_length = learned has no" in said and "stop_threshold = 0.5 has no" in said
+
+
 def test_methods_without_an_option_are_refused_with_the_paper() -> None:
     for method, engine in (
         ("draft-tree", "vllm"),
