@@ -61,7 +61,10 @@ def theme() -> gr.themes.Base:
 
 def css_paths() -> list[Path]:
     """Return the style sheets of the pages."""
-    return [ASSETS / "css" / name for name in ("app.css", "learn.css", "learn_trees.css")]
+    return [
+        ASSETS / "css" / name
+        for name in ("app.css", "learn.css", "learn_trees.css", "learn_speed.css")
+    ]
 
 
 def head() -> str:

@@ -19,6 +19,9 @@ const percent = (x) => `${+(100 * x).toFixed(1)} %`;
 
 const fillIn = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 
+// Text in which *stars* stand for emphasis.
+const emphasised = (text) => text.split(/\*([^*\s][^*]*)\*/).map((part, index) => (index % 2 ? make('em', {}, part) : part));
+
 const root = element.querySelector('.sl-figure-root');
 const read = () => JSON.parse(props.value || '{}');
 

@@ -11,7 +11,7 @@ function draw({question, choices, answer, words}) {
   const feedback = make('div', {class: 'feedback', 'aria-live': 'polite'});
   const rows = choices.map(([text], index) => {
     const input = make('input', {type: 'radio', name, value: index});
-    const row = make('label', {class: 'choice'}, input, make('span', {}, text));
+    const row = make('label', {class: 'choice'}, input, make('span', {}, emphasised(text)));
     input.addEventListener('change', () => { chosen = index; reveal(); });
     return row;
   });
@@ -25,11 +25,11 @@ function draw({question, choices, answer, words}) {
     element.dataset.answered = String(chosen);
     const right = chosen === answer;
     feedback.className = `feedback ${right ? 'yes' : 'no'}`;
-    feedback.replaceChildren(make('b', {}, right ? words.right : words.wrong), make('p', {}, choices[chosen][1]));
-    if (!right) feedback.append(make('p', {}, make('b', {}, words.instead), ' ', choices[answer][0], words.stop, ' ', choices[answer][1]));
+    feedback.replaceChildren(make('b', {}, right ? words.right : words.wrong), make('p', {}, emphasised(choices[chosen][1])));
+    if (!right) feedback.append(make('p', {}, make('b', {}, words.instead), ' ', emphasised(choices[answer][0]), words.stop, ' ', emphasised(choices[answer][1])));
   }
   root.replaceChildren(make('fieldset', {class: 'predict'},
-    make('legend', {}, make('span', {class: 'tag'}, words.predict), make('span', {}, question)),
+    make('legend', {}, make('span', {class: 'tag'}, words.predict), make('span', {}, emphasised(question))),
     make('div', {class: 'choices'}, rows), feedback, make('p', {class: 'small'}, words.no_score)));
 }
 start(draw);
