@@ -180,15 +180,19 @@ class RoundCost:
         return self.batch / self.plain.seconds
 
 
+def models_in_memory(target: ModelShape, draft: ModelShape | None) -> tuple[ModelShape, ...]:
+    """Return the models whose weights and caches are held: a target that drafts for itself once."""
+    return (target,) if draft is None or draft == target else (target, draft)
+
+
 def memory_bytes(
     setting: Setting, *, batch: int, context: int, draft: ModelShape | None = None
 ) -> float:
     """Return bytes of weights and caches, the draft's included."""
-    models = (setting.target, *((draft,) if draft else ()))
     return sum(
         model.total_params * setting.weight_bytes
         + batch * context * model.kv_bytes_per_token(setting.kv_bytes)
-        for model in models
+        for model in models_in_memory(setting.target, draft)
     )
 
 

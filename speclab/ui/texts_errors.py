@@ -11,9 +11,15 @@ import re
 
 from speclab.core.errors import SpeclabError
 from speclab.ui.texts_errors_deploy import ZH_DEPLOY
+from speclab.ui.texts_errors_measure import ZH_MEASURE
+from speclab.ui.texts_errors_race import ZH_RACE
+from speclab.ui.texts_errors_sweep import ZH_SWEEP
 
 ZH_ERRORS: dict[str, tuple[str, str]] = {
     **ZH_DEPLOY,
+    **ZH_MEASURE,
+    **ZH_RACE,
+    **ZH_SWEEP,
     # the request
     "prompt_empty": ("提示是空的。", "请输入几个字，或选择一个示例。"),
     "prompt_too_long": (
@@ -90,6 +96,14 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "needs_draft": (
         "方法 draft-model 需要草稿模型，而这一对模型没有。",
         "请换一对模型，或改用 prompt-lookup 这类方法。",
+    ),
+    "needs_stop": (
+        "还没有为这一对模型上的方法 {method} 训练过停止网络。",
+        "请换一个 draft_length，或训练一个：python -m speclab train draft-stop。",
+    ),
+    "length_needs_chain": (
+        "draft_length 选了 {length}，这要求是一条链，但 top_k 为 {top_k}。",
+        "把 top_k 设为 1，或让 draft_length 保持 constant。",
     ),
     # models
     "custom_malformed": (
@@ -349,6 +363,11 @@ ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (
             r"(.+) holds (\d+) tokens; beyond that nothing is drafted\.",
             r"\1 最多容纳 \2 个词元；超过之后不再起草。",
+        ),
+        (
+            r"The draft length follows measured seconds: at one seed the text may differ from run "
+            r"to run; its law does not\.",
+            "草稿长度取决于测得的时间：同一个随机种子，每次运行的文本可能不同，但分布不变。",
         ),
         (
             r"(.+) cannot attend to a tree: its root-to-leaf paths are evaluated as a batch, with "
