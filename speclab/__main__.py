@@ -16,8 +16,11 @@ from speclab.core.laws import Sampling
 from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
 from speclab.deploy.console import deploy, metrics
+from speclab.lab.bench_console import MOST_NEW_TOKENS, bench
 from speclab.lab.export_console import export
+from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
+from speclab.lab.sweep_console import ladder, predict, sweep
 from speclab.lab.terminal import (
     check_place,
     parse_params,
@@ -32,7 +35,6 @@ from speclab.methods import METHODS, make_method
 from speclab.models.catalogue import PAIRS
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-MOST_NEW_TOKENS, MOST_REPEATS, MOST_PROMPTS = 1_000_000, 10_000, 10_000
 
 
 class Guarded(TyperGroup):
@@ -71,10 +73,15 @@ DtypeOption = Annotated[
 ]
 
 
+app.command()(bench)
 app.command()(heads)
 app.command()(export)
+app.command()(sweep)
+app.command()(predict)
+app.command()(ladder)
 app.add_typer(deploy, name="deploy")
 app.command()(metrics)
+app.command()(gpu_check)
 
 
 def _param_data(param: Param) -> dict[str, Any]:
@@ -243,48 +250,6 @@ def train(
     if recipe not in RECIPES:
         raise BadInput(f"There is no recipe {recipe!r}.", f"Recipes: {', '.join(RECIPES)}.")
     RECIPES[recipe](output, resume, target)
-
-
-@app.command()
-def bench(
-    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
-    methods: Annotated[
-        str, typer.Option(help="Comma list; parameters as draft-model:num_speculative_tokens=6.")
-    ] = "autoregressive,draft-model",
-    peer: Annotated[str | None, typer.Option(help="transformers: its generate() as well.")] = None,
-    repeats: Annotated[int, typer.Option(help="Interleaved repeats.")] = 5,
-    prompts: Annotated[int, typer.Option(help="How many built-in prompts.")] = 20,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens per prompt; EOS is ignored.")] = 128,
-    memo: Annotated[bool, typer.Option(help="Also time the warm memo session.")] = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = None,
-    json_to: Json = None,
-) -> None:
-    """Time methods against plain decoding, interleaved, on the same prompts."""
-    from speclab.lab.bench import BenchPlan, print_report, run_bench
-    from speclab.models.catalogue import load_pair
-
-    check_place(json_to)
-    for name, value, most in (
-        ("repeats", repeats, MOST_REPEATS),
-        ("prompts", prompts, MOST_PROMPTS),
-        ("max_new_tokens", max_new_tokens, MOST_NEW_TOKENS),
-    ):
-        whole_between(name, value, 1, most)
-    plan = BenchPlan(
-        methods=tuple(methods.split(",")),
-        peer=peer,
-        repeats=repeats,
-        num_prompts=prompts,
-        max_new_tokens=max_new_tokens,
-        memo=memo,
-    )
-    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
-    report = run_bench(loaded, plan, progress=say)
-    if json_to is not None:
-        write_json(report, json_to)
-    if json_to != "-":
-        print_report(report)
 
 
 @app.command()

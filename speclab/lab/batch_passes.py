@@ -20,7 +20,7 @@ import numpy as np
 
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.theory import speedup_from_tokens
-from speclab.lab.measuring import Stopped, machine_facts, never
+from speclab.lab.measuring import Stopped, check_bounds, machine_facts, never, plain_types
 from speclab.models.pair import Pair
 
 MOST_BATCH, MOST_TOKENS, MOST_CONTEXT, MOST_PASSES = 256, 64, 4096, 1000
@@ -43,14 +43,12 @@ class BatchPlan:
 
     def __post_init__(self) -> None:
         for name, most in (("batches", MOST_BATCH), ("tokens", MOST_TOKENS)):
-            values = getattr(self, name)
-            if not values or min(values) < 1 or max(values) > most:
-                raise BadInput(f"{name} must lie between 1 and {most}, not {list(values)}.")
+            for value in getattr(self, name) or (0,):
+                check_bounds(name, value, 1, most)
         if self.tokens[0] != 1:
             raise BadInput("The first number of tokens must be 1: v(n) is relative to it.")
         for name, most in (("context", MOST_CONTEXT), ("passes", MOST_PASSES)):
-            if not 1 <= getattr(self, name) <= most:
-                raise BadInput(f"{name} must be between 1 and {most}, not {getattr(self, name)}.")
+            check_bounds(name, getattr(self, name), 1, most)
 
 
 class BatchPasses:
@@ -103,7 +101,7 @@ class BatchPasses:
         return {
             "schema_version": 1,
             "kind": "batch",
-            "plan": asdict(self.plan),
+            "plan": plain_types(asdict(self.plan)),
             "complete": self._complete,
             "seconds": round(self._seconds, 1),
             **self._facts,

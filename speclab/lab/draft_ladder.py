@@ -27,10 +27,12 @@ from speclab.lab.measuring import (
     BASELINE,
     Stopped,
     Unit,
+    check_bounds,
     check_fits,
     machine_facts,
     measure,
     never,
+    plain_types,
     point_of,
 )
 from speclab.lab.sweep_prompts import prompts_of
@@ -60,6 +62,7 @@ class LadderPlan:
         rungs: of KINDS; empty: all that there are. gammas: drafted tokens per round.
         temperature: 0 is greedy. num_prompts, max_new_tokens: per rung and gamma.
         documents: that the bigram table is counted from.
+        passes: raw ones timed per width of v(n).
     """
 
     rungs: tuple[str, ...] = ()
@@ -68,16 +71,27 @@ class LadderPlan:
     num_prompts: int = 9
     max_new_tokens: int = 32
     documents: int = 4000
+    passes: int = 15
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.rungs if name not in KINDS]
         if unknown:
-            raise BadInput(f"There is no rung {unknown[0]!r}.", f"Rungs: {', '.join(KINDS)}.")
-        if not self.gammas or not all(1 <= gamma <= MOST_GAMMA for gamma in self.gammas):
-            raise BadInput(f"gamma must lie between 1 and {MOST_GAMMA}, not {list(self.gammas)}.")
-        for name, most in (("num_prompts", 180), ("max_new_tokens", 4096), ("documents", 120_000)):
-            if not 1 <= getattr(self, name) <= most:
-                raise BadInput(f"{name} must be between 1 and {most}, not {getattr(self, name)}.")
+            known = ", ".join(KINDS)
+            raise BadInput(
+                f"There is no rung {unknown[0]!r}.",
+                f"Rungs: {known}.",
+                code="unknown_rung",
+                values={"name": unknown[0], "known": known},
+            )
+        for gamma in self.gammas or (0,):
+            check_bounds("gamma", gamma, 1, MOST_GAMMA)
+        for name, most in (
+            ("num_prompts", 180),
+            ("max_new_tokens", 4096),
+            ("documents", 120_000),
+            ("passes", 1000),
+        ):
+            check_bounds(name, getattr(self, name), 1, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +220,7 @@ class Ladder:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Measure; costs of raw passes come first."""
         begun = time.perf_counter()
-        self.costs = measure_costs(self.pair, 15, widths=(1, 2, 3, 5, 7, 9, 13, 17))
+        self.costs = measure_costs(self.pair, self.plan.passes, widths=(1, 2, 3, 5, 7, 9, 13, 17))
         for done in measure(self.units(), self.prompts, self.measured, stopped=self._stopped):
             self._seconds = time.perf_counter() - begun
             self._complete = done == len(self.prompts)
@@ -219,7 +233,7 @@ class Ladder:
         return {
             "schema_version": 1,
             "kind": "ladder",
-            "plan": asdict(self.plan),
+            "plan": plain_types(asdict(self.plan)),
             "complete": self._complete,
             "seconds": round(self._seconds, 1),
             **self._facts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,20 @@ def never() -> bool:
     return False
 
 
+def check_bounds(name: str, value: int, low: int, high: int) -> None:
+    """Refuse a number of a plan that is out of bounds.
+
+    Raises:
+        BadInput: naming the value and the bounds.
+    """
+    if not low <= value <= high:
+        raise BadInput(
+            f"{name} must be between {low} and {high}, not {value}.",
+            code="plan_bounds",
+            values={"name": name, "low": low, "high": high, "value": value},
+        )
+
+
 def check_fits(pair: Pair, prompts: Sequence[Prompt], max_new_tokens: int) -> None:
     """Refuse prompts that leave too little room.
 
@@ -57,7 +72,14 @@ def check_fits(pair: Pair, prompts: Sequence[Prompt], max_new_tokens: int) -> No
         raise BadInput(
             f"Prompt and {max_new_tokens} new tokens make {longest}; {pair.target.name} "
             f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
+            "Ask for fewer new tokens.",
+            code="run_too_long",
+            values={
+                "tokens": max_new_tokens,
+                "total": longest,
+                "model": pair.target.name,
+                "limit": pair.target.max_context,
+            },
         )
 
 
@@ -71,8 +93,8 @@ def measure(
 ) -> Iterator[int]:
     """Run every unit on every prompt and yield how many prompts are done, over the repeats.
 
-    The order of the units rotates. A prompt during which `stopped` turns true is forgotten for
-    every unit, so that what is kept stays paired.
+    The order of the units rotates. A prompt that is not finished, because `stopped` turned true or
+    something went wrong, is forgotten for every unit, so that what is kept stays paired.
 
     Args:
         units: by key. prompts: token ids. into: filled per key.
@@ -92,11 +114,16 @@ def measure(
         for index, prompt in enumerate(prompts):
             place = (repeat, index)
             shift = (repeat * len(prompts) + index) % len(keys)
-            for key in keys[shift:] + keys[:shift]:
-                if stopped():
+            complete = False
+            try:
+                for key in keys[shift:] + keys[:shift]:
+                    if stopped():
+                        return
+                    _time(units[key], prompt, place, len(prompts), into[key])
+                complete = True
+            finally:
+                if not complete:
                     _forget(into, place)
-                    return
-                _time(units[key], prompt, place, len(prompts), into[key])
             done += 1
             yield done
 
@@ -160,6 +187,11 @@ def _seconds_per_token(measured: Measured) -> tuple[float, float, float]:
     tokens = {key: float(len(trace.emitted)) for key, trace in measured.traces.items()}
     seconds = measured.of_prompts(measured.seconds)
     return paired_ratio_interval(seconds, measured.of_prompts(tokens))
+
+
+def plain_types(value: Any) -> Any:
+    """Return a value as JSON has it: tuples as lists."""
+    return json.loads(json.dumps(value))
 
 
 def machine_facts(pair: Pair) -> dict[str, Any]:

@@ -30,10 +30,12 @@ from speclab.lab.measuring import (
     BASELINE,
     Stopped,
     Unit,
+    check_bounds,
     check_fits,
     machine_facts,
     measure,
     never,
+    plain_types,
     point_of,
 )
 from speclab.lab.prediction import Key, compare, fit, median_error
@@ -48,7 +50,6 @@ TREE_DEPTH, TREE_WIDTH = 5, 4
 DRAFT_TREES = ((2, 2), (3, 2))
 """(depth, width) of the draft model's own trees."""
 
-PASSES = 20
 WIDTHS_OF_CHAINS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 33)
 WIDTHS_OF_TREES = (1, 3, 5, 7, 9, 13, 17, 25, 33, 65)
 KINDS = ("positions", "iid", "formula")
@@ -62,6 +63,7 @@ class PredictionPlan:
         labels: to predict; empty: several settings of every method that the pair can run.
         temperatures: 0 is greedy. num_prompts: both halves together.
         max_new_tokens: per prompt, EOS ignored. repeats: of all prompts.
+        passes: raw ones timed per width of v(n).
     """
 
     labels: tuple[str, ...] = ()
@@ -69,16 +71,16 @@ class PredictionPlan:
     num_prompts: int = 36
     max_new_tokens: int = 32
     repeats: int = 1
+    passes: int = 20
 
     def __post_init__(self) -> None:
         for name, least, most in (
             ("num_prompts", 2, 180),
             ("max_new_tokens", 2, 4096),
             ("repeats", 1, 100),
+            ("passes", 1, 1000),
         ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise BadInput(f"{name} must be between {least} and {most}, not {value}.")
+            check_bounds(name, getattr(self, name), least, most)
         if not self.temperatures:
             raise BadInput("At least one temperature is needed.")
         for label in self.labels:
@@ -114,7 +116,7 @@ def labels_of(method: str) -> list[str]:
     return list(dict.fromkeys(label for label in found if label is not None)) or [method]
 
 
-def measure_verify(pair: Pair, *, trees: bool, passes: int = PASSES) -> dict[str, Any]:
+def measure_verify(pair: Pair, *, trees: bool, passes: int) -> dict[str, Any]:
     """Measure v(n) of chains and, if wanted, of branching trees.
 
     Returns:
@@ -177,7 +179,7 @@ class PredictionRun:
         """Measure; costs of raw passes come first."""
         begun = time.perf_counter()
         trees = any(knob(parse_label(label)[0], WIDTHS) is not None for label in self.labels)
-        self.costs = measure_verify(self.pair, trees=trees)
+        self.costs = measure_verify(self.pair, trees=trees, passes=self.plan.passes)
         total = len(self.prompts) * self.plan.repeats
         for done in measure(
             self.units(),
@@ -198,7 +200,7 @@ class PredictionRun:
         return {
             "schema_version": 1,
             "kind": "prediction",
-            "plan": {**asdict(self.plan), "labels": list(self.labels)},
+            "plan": plain_types({**asdict(self.plan), "labels": self.labels}),
             "complete": self._complete,
             "seconds": round(self._seconds, 1),
             **self._facts,

@@ -22,10 +22,12 @@ from speclab.lab.measuring import (
     BASELINE,
     Stopped,
     Unit,
+    check_bounds,
     check_fits,
     machine_facts,
     measure,
     never,
+    plain_types,
 )
 from speclab.lab.prediction import Fit, Prediction, fit, predict_law
 from speclab.lab.prediction_run import labels_of, measure_verify
@@ -43,17 +45,18 @@ class RecommendPlan:
     Attributes:
         temperature: of the requests to come. num_prompts, max_new_tokens: to measure.
         wanted_tokens: of the requests to come; None: as many as are measured.
+        passes: raw ones timed per width of v(n).
     """
 
     temperature: float = 0.0
     num_prompts: int = 9
     max_new_tokens: int = 48
     wanted_tokens: int | None = None
+    passes: int = 20
 
     def __post_init__(self) -> None:
-        for name, most in (("num_prompts", 180), ("max_new_tokens", 4096)):
-            if not 1 <= getattr(self, name) <= most:
-                raise BadInput(f"{name} must be between 1 and {most}, not {getattr(self, name)}.")
+        for name, most in (("num_prompts", 180), ("max_new_tokens", 4096), ("passes", 1000)):
+            check_bounds(name, getattr(self, name), 1, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types."""
-        return asdict(self)
+        return plain_types(asdict(self))
 
 
 def candidates_of(method: str) -> list[str]:
@@ -111,7 +114,11 @@ class Recommending:
         self.pair, self.method, self.plan = pair, method, plan or RecommendPlan()
         self._stopped = stopped
         if method == BASELINE:
-            raise BadInput("Plain decoding has nothing to choose.", "Choose another method.")
+            raise BadInput(
+                "Plain decoding has nothing to choose.",
+                "Choose another method.",
+                code="plain_has_no_choice",
+            )
         if (reason := reason_against(pair, method)) is not None:
             raise reason
         self.labels = candidates_of(method)
@@ -124,7 +131,9 @@ class Recommending:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Measure; costs of raw passes come first."""
         begun, temperature = time.perf_counter(), self.plan.temperature
-        self.costs = measure_verify(self.pair, trees=knob(self.method, WIDTHS) is not None)
+        self.costs = measure_verify(
+            self.pair, trees=knob(self.method, WIDTHS) is not None, passes=self.plan.passes
+        )
         units = {
             (label, temperature): Unit(
                 pair=self.pair,
@@ -158,7 +167,7 @@ class Recommending:
             "schema_version": 1,
             "kind": "recommendation",
             "method": self.method,
-            "plan": asdict(self.plan),
+            "plan": plain_types(asdict(self.plan)),
             "seconds": round(self._seconds, 1),
             **self._facts,
             "costs": self.costs,

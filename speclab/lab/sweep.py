@@ -34,10 +34,12 @@ from speclab.lab.measuring import (
     Prompt,
     Stopped,
     Unit,
+    check_bounds,
     check_fits,
     machine_facts,
     measure,
     never,
+    plain_types,
     point_of,
 )
 from speclab.lab.sweep_axes import Axis, Value, axis_named, label_at, methods_for
@@ -46,8 +48,7 @@ from speclab.lab.sweep_theory import theory_lines
 from speclab.models.pair import Pair
 
 COST_WIDTHS = (1, 2, 3, 5, 7, 9, 13, 17, 25, 33)
-COST_PASSES = 15
-MOST_PROMPTS, MOST_TOKENS, MOST_REPEATS, MOST_VALUES = 180, 4096, 100, 32
+MOST_PROMPTS, MOST_TOKENS, MOST_REPEATS, MOST_VALUES, MOST_PASSES = 180, 4096, 100, 32, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class SweepPlan:
         methods: labels; empty: every method that the pair can run and the axis changes.
         temperature: of all points, unless it is the axis; None: 1 for top-p, else greedy.
         num_prompts: per value; of a family: of each. max_new_tokens: per prompt, EOS ignored.
-        repeats: of all prompts.
+        repeats: of all prompts. passes: raw ones timed per width of v(n).
     """
 
     axis: str = "gamma"
@@ -69,6 +70,7 @@ class SweepPlan:
     num_prompts: int = 9
     max_new_tokens: int = 32
     repeats: int = 1
+    passes: int = 15
 
     def __post_init__(self) -> None:
         axis = axis_named(self.axis)
@@ -76,11 +78,15 @@ class SweepPlan:
             ("num_prompts", MOST_PROMPTS),
             ("max_new_tokens", MOST_TOKENS),
             ("repeats", MOST_REPEATS),
+            ("passes", MOST_PASSES),
         ):
-            if not 1 <= getattr(self, name) <= most:
-                raise BadInput(f"{name} must be between 1 and {most}, not {getattr(self, name)}.")
+            check_bounds(name, getattr(self, name), 1, most)
         if len(self.values) > MOST_VALUES:
-            raise BadInput(f"A sweep has at most {MOST_VALUES} values, not {len(self.values)}.")
+            raise BadInput(
+                f"A sweep has at most {MOST_VALUES} values, not {len(self.values)}.",
+                code="too_many_values",
+                values={"most": MOST_VALUES, "count": len(self.values)},
+            )
         for value in self.values:
             axis.check(value)
         if self.temperature is not None:
@@ -128,7 +134,7 @@ class Sweep:
         """Measure value by value; the costs of raw passes come first."""
         self._begun = time.perf_counter()
         total, done = self._total(), 0
-        self.costs = measure_costs(self.pair, COST_PASSES, widths=COST_WIDTHS)
+        self.costs = measure_costs(self.pair, self.plan.passes, widths=COST_WIDTHS)
         for value in self.values:
             units, prompts = self._units(value), self._prompts(value)
             measured: dict[str, Measured] = {}
@@ -155,7 +161,7 @@ class Sweep:
             "symbol": self.axis.symbol,
             "unit": self.axis.unit,
             "values": list(self.values),
-            "plan": asdict(self.plan),
+            "plan": plain_types(asdict(self.plan)),
             "complete": self._complete,
             "seconds": round(self._seconds, 1),
             **self._facts,
@@ -175,6 +181,8 @@ class Sweep:
             raise BadInput(
                 f"{self.pair.name} has no prompts of the family {unknown[0]!r}.",
                 f"Families: {', '.join(families)}.",
+                code="unknown_sweep_family",
+                values={"name": unknown[0], "known": ", ".join(families)},
             )
         return values, families
 

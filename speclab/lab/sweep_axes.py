@@ -51,10 +51,19 @@ class Axis:
             return
         whole = self.unit == "tokens"
         fine = isinstance(value, int | float) and self.low <= value <= self.high
-        if not fine or (whole and value != int(value)):
-            kind = "a whole number" if whole else "a number"
+        low, high, name = self.low, self.high, self.name
+        within = f"between {low:g} and {high:g}, not {value!r}."
+        if whole and (not fine or value != int(value)):
             raise BadInput(
-                f"{self.name} takes {kind} between {self.low:g} and {self.high:g}, not {value!r}."
+                f"{name} takes a whole number {within}",
+                code="axis_whole",
+                values={"axis": name, "low": low, "high": high, "value": value},
+            )
+        if not fine:
+            raise BadInput(
+                f"{name} takes a number {within}",
+                code="axis_number",
+                values={"axis": name, "low": low, "high": high, "value": value},
             )
 
 
@@ -141,7 +150,13 @@ def axis_named(name: str) -> Axis:
         BadInput: for an unknown one.
     """
     if name not in AXES:
-        raise BadInput(f"There is no axis {name!r}.", f"Axes: {', '.join(AXES)}.")
+        known = ", ".join(AXES)
+        raise BadInput(
+            f"There is no axis {name!r}.",
+            f"Axes: {known}.",
+            code="unknown_axis",
+            values={"name": name, "known": known},
+        )
     return AXES[name]
 
 
@@ -203,5 +218,7 @@ def methods_for(pair: Pair, axis: Axis, asked: Sequence[str] = ()) -> tuple[list
         raise BadInput(
             f"No method of the pair {pair.name} can be swept over {axis.name}.",
             "Choose another axis or pair.",
+            code="nothing_to_sweep",
+            values={"pair": pair.name, "axis": axis.name},
         )
     return labels, skipped

@@ -57,7 +57,10 @@ def halves(prompts: Sequence[tuple[str, Prompt]]) -> tuple[list[Prompt], list[Pr
         seen[family] += 1
     if not all(parts):
         raise BadInput(
-            f"{len(prompts)} prompts cannot be split in two halves.", "Use at least 2 prompts."
+            f"{len(prompts)} prompts cannot be split in two halves.",
+            "Use at least 2 prompts.",
+            code="too_few_prompts",
+            values={"count": len(prompts)},
         )
     return parts
 

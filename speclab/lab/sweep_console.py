@@ -1,0 +1,344 @@
+"""The commands `sweep`, `predict` and `ladder`: measure, show progress, keep what was measured.
+
+Ctrl-C ends the measuring and still prints and writes what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from speclab.core.errors import BadInput
+from speclab.lab.terminal import check_place, say, write_json
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
+BATCH = "batch"
+
+PairOption = Annotated[str, typer.Option(help="Which pair.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DtypeOption = Annotated[str | None, typer.Option(help="Default: the pair's.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
+]
+KeepOption = Annotated[
+    bool, typer.Option("--keep", help="Write the report that the pages show, too.")
+]
+
+
+def sweep(
+    pair: PairOption = "pocket",
+    axis: Annotated[
+        str,
+        typer.Option(
+            help="gamma, width, depth, nodes, temperature, top-p, family, output-length, "
+            "prompt-length, or batch for raw passes."
+        ),
+    ] = "gamma",
+    values: Annotated[str | None, typer.Option(help="Comma list; default: usual ones.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Comma list of labels; default: all that the axis changes.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Of every point; 0 is greedy.")] = None,
+    prompts: Annotated[int, typer.Option(help="Per value.")] = 9,
+    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
+    repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
+    keep: KeepOption = False,
+) -> None:
+    """Vary one thing and measure methods beside plain decoding at every value."""
+    from speclab.models.catalogue import load_pair
+
+    check_place(json_to)
+    if axis == BATCH:
+        from speclab.lab.batch_passes import BatchPasses
+
+        batches = BatchPasses(load_pair(pair, device=device, dtype=dtype, progress=say))
+        _finish(batches, _counted(batches, "passes"), print_batches, json_to, keep)
+        return
+    from speclab.lab.sweep import Sweep, SweepPlan
+
+    plan = SweepPlan(
+        axis=axis,
+        values=tuple(map(_value, _listed(values))),
+        methods=_listed(methods),
+        temperature=temperature,
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        repeats=repeats,
+    )
+    work = Sweep(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
+
+    def news() -> Iterator[str]:
+        for step in work:
+            best = max(step.points, key=lambda point: point["speedup"], default=None)
+            if best is not None:
+                yield (
+                    f"{step.done} of {step.total} prompts, {axis} {step.value}: "
+                    f"fastest {best['method']} {best['speedup']:.2f}"
+                )
+
+    _finish(work, news(), print_sweep, json_to, keep)
+
+
+def predict(
+    pair: PairOption = "pocket",
+    labels: Annotated[
+        str | None, typer.Option(help="Comma list; default: chains and trees of every method.")
+    ] = None,
+    temperatures: Annotated[str, typer.Option(help="Comma list; 0 is greedy.")] = "0,1",
+    prompts: Annotated[int, typer.Option(help="Both halves together.")] = 36,
+    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
+    repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
+    recommend: Annotated[
+        str | None, typer.Option(help="Instead: the best gamma, width and depth of this method.")
+    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
+    keep: KeepOption = False,
+) -> None:
+    """Let one half of the prompts predict the speedup on the other half, and compare."""
+    from speclab.models.catalogue import load_pair
+
+    check_place(json_to)
+    heats = tuple(float(_value(text)) for text in _listed(temperatures))
+    if recommend is not None:
+        from speclab.lab.recommend import Recommending, RecommendPlan
+
+        wanted = RecommendPlan(temperature=heats[0] if heats else 0.0)
+        loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+        choosing = Recommending(loaded, recommend, wanted)
+        _finish(choosing, _counted(choosing, "prompts"), print_recommendation, json_to, False)
+        return
+    from speclab.lab.prediction_run import PredictionPlan, PredictionRun
+
+    plan = PredictionPlan(
+        labels=_listed(labels),
+        temperatures=heats,
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        repeats=repeats,
+    )
+    work = PredictionRun(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
+    _finish(work, _counted(work, "prompts"), print_prediction, json_to, keep)
+
+
+def ladder(
+    pair: PairOption = "pocket",
+    rungs: Annotated[
+        str | None, typer.Option(help="Comma list of bigram, tiny, undistilled, draft, half, ...")
+    ] = None,
+    gammas: Annotated[str, typer.Option(help="Comma list.")] = "1,2,4,8",
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    prompts: Annotated[int, typer.Option(help="Per rung and gamma.")] = 9,
+    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
+    keep: KeepOption = False,
+) -> None:
+    """Measure drafts of one target from a table to the target itself."""
+    from speclab.lab.draft_ladder import Ladder, LadderPlan
+    from speclab.models.catalogue import load_pair
+
+    check_place(json_to)
+    plan = LadderPlan(
+        rungs=_listed(rungs),
+        gammas=tuple(int(_value(text)) for text in _listed(gammas)),
+        temperature=temperature,
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+    )
+    work = Ladder(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
+    _finish(work, _counted(work, "prompts"), print_ladder, json_to, keep)
+
+
+def kept_path(report: Mapping[str, Any]) -> Path:
+    """Return where a report is kept for the pages: `<kind>-<pair>[-<axis>].json`."""
+    axis = f"-{report['axis']}" if "axis" in report else ""
+    return BENCHMARKS / f"{report['kind']}-{report['pair']}{axis}.json"
+
+
+def _finish(
+    work: Any,
+    news: Iterator[str],
+    print_report: Callable[[Mapping[str, Any]], None],
+    json_to: str | None,
+    keep: bool,
+) -> None:
+    """Run to the end or to Ctrl-C, then write and print what was measured."""
+    try:
+        for line in news:
+            say(line)
+    except KeyboardInterrupt:
+        say("Stopped; what was measured is kept.")
+    report = work.report()
+    for place in (json_to, str(kept_path(report)) if keep else None):
+        if place is not None:
+            write_json(report, place)
+    if json_to != "-":
+        print_report(report)
+
+
+def _counted(work: Any, what: str) -> Iterator[str]:
+    for done, total in work:
+        yield f"{done} of {total} {what}"
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _value(text: str) -> float | int | str:
+    """Return a number if the text is one, else the text.
+
+    Raises:
+        BadInput: for a number that is not finite.
+    """
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if number != number or number in (float("inf"), float("-inf")):
+            raise BadInput(f"{text!r} is no finite number.")
+        return number
+    return text
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def print_sweep(report: Mapping[str, Any]) -> None:
+    """Print the points of a sweep and the theory's best gamma."""
+    rows = [
+        (
+            str(point["value"]),
+            point["label"],
+            _ranged(point, "tau"),
+            "n/a" if point["acceptance_rate"] is None else f"{point['acceptance_rate']:.0%}",
+            f"{point['draft_share']:.0%}",
+            f"{1e3 * point['seconds_per_token']:.2f}",
+            _ranged(point, "speedup"),
+        )
+        for point in report["points"]
+    ]
+    head = (report["axis"], "method", "tau", "alpha", "draft", "ms/token", "speedup (95 %)")
+    _print(report, head, rows)
+    for method, lines in report["theory"].items():
+        say(
+            f"{method}: alpha {lines['acceptance_rate']:.2f}, c {lines['cost_ratio']:.2f}, "
+            f"best gamma by theory {lines['best_gamma']}"
+        )
+
+
+def print_prediction(report: Mapping[str, Any]) -> None:
+    """Print predictions beside measurements, and the median errors."""
+    rows = [
+        (
+            row["label"],
+            f"{row['temperature']:g}",
+            _ranged(row["measured"], "speedup"),
+            f"{row['predicted']['speedup']:.2f}",
+            *(f"{row['error'][kind]:+.0%}" for kind in ("positions", "iid", "formula")),
+        )
+        for row in report["rows"]
+    ]
+    head = ("method", "T", "measured (95 %)", "predicted", "error", "from alpha", "formula")
+    _print(report, head, rows)
+    for name, errors in {"all": report["median_error"], **report["by_method"]}.items():
+        found = ", ".join(
+            f"{kind} {value:.1%}" for kind, value in errors.items() if value is not None
+        )
+        say(f"median error, {name}: {found or 'nothing measured'}")
+
+
+def print_ladder(report: Mapping[str, Any]) -> None:
+    """Print the rungs from the bottom."""
+    rows = []
+    for rung in report["rungs"]:
+        best = next(point for point in rung["points"] if point["gamma"] == rung["best"])
+        rows.append(
+            (
+                rung["kind"],
+                f"{rung['parameters']:,}",
+                f"{rung['acceptance_rate']:.0%}",
+                f"{rung['cost_ratio']:.3f}",
+                str(rung["best"]),
+                _ranged(best, "speedup"),
+                f"{best['modelled']:.2f}",
+            )
+        )
+    head = ("draft", "parameters", "alpha", "c", "best gamma", "speedup (95 %)", "modelled")
+    _print(report, head, rows)
+    for kind, reason in report["missing"].items():
+        say(f"{kind}: not run, {reason}")
+
+
+def print_batches(report: Mapping[str, Any]) -> None:
+    """Print the cost of passes by batch, and where three drafts stop helping."""
+    from speclab.core.theory import expected_tokens
+    from speclab.lab.batch_passes import speed_by_batch, stops_helping_at
+
+    rows = [
+        (batch, f"{1e3 * row['1']:.2f}", *(f"{each / row['1']:.2f}" for each in row.values()))
+        for batch, row in report["target_s"].items()
+        if "1" in row
+    ]
+    tokens = [f"v({n})" for n in report["plan"]["tokens"]]
+    _print(report, ("batch", "ms for one token", *tokens), rows)
+    for alpha in (0.6, 0.8, 0.9):
+        speeds = speed_by_batch(report, lambda gamma, a=alpha: expected_tokens(a, gamma))
+        end = stops_helping_at(speeds)
+        best = ", ".join(f"{each.batch}: {max(each.speedup):.2f}" for each in speeds)
+        where = f"no gain from batch {end} on" if end else "gains at every batch"
+        say(f"alpha {alpha}, modelled on these passes: {best}; {where}")
+
+
+def print_recommendation(report: Mapping[str, Any]) -> None:
+    """Print the candidates, the fastest first."""
+    rows = [
+        (
+            each["label"],
+            f"{each['predicted']['tau']:.2f}",
+            f"{each['predicted']['round_cost']:.2f}",
+            f"{each['predicted']['speedup']:.2f} "
+            f"({each['predicted']['low']:.2f}–{each['predicted']['high']:.2f})",
+            each["fitted_on"],
+        )
+        for each in report["candidates"][:12]
+    ]
+    _print(report, ("setting", "tau", "round", "predicted (95 %)", "fitted on"), rows)
+    best = report["best"]
+    say(
+        f"Recommended: {best['label']}, predicted {best['predicted']['speedup']:.2f}"
+        if best
+        else "Recommended: plain decoding; nothing is predicted to be faster."
+    )
+
+
+def _ranged(row: Mapping[str, Any], name: str) -> str:
+    return f"{row[name]:.2f} ({row[f'{name}_low']:.2f}–{row[f'{name}_high']:.2f})"
+
+
+def _print(report: Mapping[str, Any], head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(
+        f"{report['kind']} · {report['pair']} · {report['dtype']} · {report['device']} · "
+        f"{report['threads']} threads · {report['seconds']} s"
+        + ("" if report.get("complete", True) else " · stopped early")
+    )
+    table = Table(box=None)
+    for place, name in enumerate(head):
+        table.add_column(name, justify="left" if place < 2 else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
