@@ -12,6 +12,7 @@ from speclab.ui import theme
 from speclab.ui.backend import Lab
 from speclab.ui.tab_heads import Heads
 from speclab.ui.tab_learn import Learn
+from speclab.ui.tab_measure import Measure
 from speclab.ui.tab_prove import Prove
 from speclab.ui.tab_watch import Watch
 from speclab.ui.texts import WORDS
@@ -23,7 +24,13 @@ ICONS = {
 }
 DELETE_EVERY_S = 3_600
 """Seconds after which files of visitors are deleted."""
-TABS: dict[str, Any] = {"watch": Watch, "heads": Heads, "prove": Prove, "learn": Learn}
+TABS: dict[str, Any] = {
+    "watch": Watch,
+    "heads": Heads,
+    "measure": Measure,
+    "prove": Prove,
+    "learn": Learn,
+}
 """Every tab by key, in teaching order."""
 
 

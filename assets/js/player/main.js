@@ -261,6 +261,8 @@ element.pinnedLaws = () => {
   const rows = chosenRows(data, false), rest = (key) => Math.max(0, 1 - rows.reduce((sum, row) => sum + row[key], 0));
   return {p: [...rows.map((row) => row.p), rest('p')], q: [...rows.map((row) => row.q), rest('q')], tokens: [...rows.map((row) => tokenName(row.token, view.focus.before, 12)), '…']};
 };
+// The run on show, for a panel that looks for what slows it down; null before there is one.
+element.wholeTrace = () => (store.trace?.spec ? store.trace : null);
 // Only a reader's own scrolling ends the following of a live run; a new text scrolls by itself.
 let gestureAt = -Infinity;
 for (const gesture of ['wheel', 'touchmove', 'pointerdown']) {
