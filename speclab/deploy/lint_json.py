@@ -39,7 +39,7 @@ def check_json(config: Mapping[str, Any]) -> list[Finding]:
             )
         else:
             found.append(about(key, text, VLLM_JSON, TITLE) or unknown(key, VLLM_JSON, TITLE))
-    return found + _method(config) + _length(config) + _rule(config)
+    return found + _method(config) + _length(config) + _rule(config) + _vocabulary(config)
 
 
 def _method(config: Mapping[str, Any]) -> list[Finding]:
@@ -155,6 +155,11 @@ def _rule(config: Mapping[str, Any]) -> list[Finding]:
                 "草稿为 greedy 时它不会多接受：请加上 draft_sample_method = probabilistic。",
             )
         )
+    return found
+
+
+def _vocabulary(config: Mapping[str, Any]) -> list[Finding]:
+    found: list[Finding] = []
     if config.get("use_heterogeneous_vocab") and (
         config.get("method") != "draft_model"
         or config.get("draft_sample_method") == "probabilistic"

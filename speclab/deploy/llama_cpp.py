@@ -118,4 +118,5 @@ def _answer(
         names=names,
         verification=MATCH if options else NOTHING,
         notes=notes,
+        differs=not wish.is_chain or wish.params.get("min_ngram") != wish.params.get("max_ngram"),
     )

@@ -43,19 +43,19 @@ VLLM = Options(
     ),
     other_names={"-sc": "--speculative-config", "-dc": "--diffusion-config"},
     removed={
-        "--speculative-model": "--speculative-config, key model",
-        "--num-speculative-tokens": "--speculative-config, key num_speculative_tokens",
+        "--speculative-model": '--speculative-config {"model": …}',
+        "--num-speculative-tokens": '--speculative-config {"num_speculative_tokens": …}',
         "--speculative-draft-tensor-parallel-size": (
-            "--speculative-config, key draft_tensor_parallel_size"
+            '--speculative-config {"draft_tensor_parallel_size": …}'
         ),
-        "--speculative-max-model-len": "--speculative-config, key max_model_len",
-        "--speculative-model-quantization": "--speculative-config, key quantization",
+        "--speculative-max-model-len": '--speculative-config {"max_model_len": …}',
+        "--speculative-model-quantization": '--speculative-config {"quantization": …}',
         "--speculative-disable-by-batch-size": (
-            "--speculative-config, key num_speculative_tokens_per_batch_size"
+            '--speculative-config {"num_speculative_tokens_per_batch_size": …}'
         ),
-        "--ngram-prompt-lookup-max": "--speculative-config, key prompt_lookup_max",
-        "--ngram-prompt-lookup-min": "--speculative-config, key prompt_lookup_min",
-        "--spec-decoding-acceptance-method": "--speculative-config, key rejection_sample_method",
+        "--ngram-prompt-lookup-max": '--speculative-config {"prompt_lookup_max": …}',
+        "--ngram-prompt-lookup-min": '--speculative-config {"prompt_lookup_min": …}',
+        "--spec-decoding-acceptance-method": '--speculative-config {"rejection_sample_method": …}',
         "--typical-acceptance-sampler-posterior-threshold": "",
         "--typical-acceptance-sampler-posterior-alpha": "",
         "--speculative-disable-mqa-scorer": "",
@@ -136,7 +136,7 @@ LLAMA_TYPES = (
     *("none", "draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark"),
     *("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"),
 )
-_NGRAM = "--spec-ngram-simple-{0} (or --spec-ngram-map-k-{0}, --spec-ngram-map-k4v-{0})"
+_NGRAM = "--spec-ngram-simple-{0} / --spec-ngram-map-k-{0} / --spec-ngram-map-k4v-{0}"
 LLAMA_CPP = Options(
     version="0c1e57098 (2026-10-01)",
     current=_words(
@@ -193,7 +193,7 @@ TENSORRT = Options(
         "target_layer_ids enable_global_pool use_sa_spec sa_spec_threshold"
     ),
     other_names={"speculative_model_dir": "speculative_model"},
-    removed={"eagle_choices": "use_dynamic_tree with dynamic_tree_max_topK"},
+    removed={"eagle_choices": "use_dynamic_tree + dynamic_tree_max_topK"},
     lossy={
         "use_relaxed_acceptance_for_thinking": LocalText(
             "Relaxed acceptance is lossy in the thinking part.", "在思考部分放宽接受，是有损的。"

@@ -159,6 +159,7 @@ class Configuration:
         names: settings here and there.
         verification: how the engine judges these drafts.
         notes: what differs from SpecLab's method, and what is left out.
+        differs: whether what is drafted has another shape or law than here.
     """
 
     engine: str
@@ -168,6 +169,7 @@ class Configuration:
     names: tuple[Renamed, ...]
     verification: Verification
     notes: tuple[LocalText, ...] = ()
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,8 @@ def reading_from(data: Any) -> Reading:
         ValueError: if it is none.
     """
     engine = data["engine"]
-    if engine not in COUNTERS:
+    shapes = {"counters": dict, "gauges": dict, "per_position": list, "models": list}
+    if engine not in COUNTERS or not all(type(data[key]) is kind for key, kind in shapes.items()):
         raise ValueError(engine)
     fields = set(COUNTERS[engine].values())
     counters = {name: _count(value) for name, value in data["counters"].items() if name in fields}

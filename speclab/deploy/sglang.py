@@ -216,4 +216,11 @@ def _answer(
         names=names,
         verification=verification,
         notes=notes,
+        differs=_differs(wish, verification),
     )
+
+
+def _differs(wish: Wish, verification: Verification) -> bool:
+    reshaped = wish.family in ("eagle-1", "draft-tree") and not wish.is_chain
+    unlike = wish.draws and verification is TARGET_ONLY
+    return reshaped or unlike or wish.family == "n-gram"

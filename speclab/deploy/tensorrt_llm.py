@@ -163,6 +163,7 @@ def _answer(
         names=names,
         verification=DOCUMENTED_MATCH if config else NOTHING,
         notes=notes,
+        differs=not wish.is_chain and config.get("max_total_draft_tokens") != wish.nodes,
     )
 
 

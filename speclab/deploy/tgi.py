@@ -62,4 +62,5 @@ def configure(wish: Wish) -> Configuration | Refusal:
         names=names,
         verification=MATCH if names else NOTHING,
         notes=(*notes, *left_out(wish, used)),
+        differs=bool(names),
     )

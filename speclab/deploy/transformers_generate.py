@@ -75,6 +75,7 @@ def configure(wish: Wish) -> Configuration | Refusal:
         names=names,
         verification=rule,
         notes=(*notes, *left_out(wish, used)),
+        differs=wish.family == "mtp",
     )
 
 

@@ -150,4 +150,5 @@ def _answer(
         names=(*names, *((draws,) if "draft_sample_method" in config else ())),
         verification=verification,
         notes=notes,
+        differs=wish.family == "medusa" or not wish.is_chain,
     )

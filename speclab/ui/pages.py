@@ -10,6 +10,7 @@ import gradio as gr
 from speclab import __version__
 from speclab.ui import theme
 from speclab.ui.backend import Lab
+from speclab.ui.tab_deploy import Deploy
 from speclab.ui.tab_heads import Heads
 from speclab.ui.tab_learn import Learn
 from speclab.ui.tab_measure import Measure
@@ -29,6 +30,7 @@ TABS: dict[str, Any] = {
     "heads": Heads,
     "measure": Measure,
     "prove": Prove,
+    "deploy": Deploy,
     "learn": Learn,
 }
 """Every tab by key, in teaching order."""

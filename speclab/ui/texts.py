@@ -12,6 +12,7 @@ EN: dict[str, str] = {
     "tab_heads": "Heads",
     "tab_measure": "Measure",
     "tab_prove": "Prove",
+    "tab_deploy": "Deploy",
     "tab_learn": "Learn",
     "presets": "Examples",
     "controls": "Run it yourself",
@@ -100,7 +101,7 @@ EN: dict[str, str] = {
     "file_not_text": "This file is not a trace: it is not UTF-8 text.",
     "kept": "The page keeps what it had.",
     "footer": "Every number says whether it is counted, measured or modelled. "
-    "Nothing leaves this machine unless you ask for a model from the hub.",
+    "Nothing leaves this machine unless you ask for a model from the hub or type an address.",
     "error_BadInput": "A value does not fit",
     "error_PairMismatch": "These two models cannot work together",
     "error_ModelUnavailable": "The model is not available",
@@ -129,6 +130,7 @@ ZH: dict[str, str] = {
     "tab_heads": "草稿头",
     "tab_measure": "测速",
     "tab_prove": "证明",
+    "tab_deploy": "部署",
     "tab_learn": "学习",
     "presets": "示例",
     "controls": "自己运行",
@@ -216,7 +218,7 @@ ZH: dict[str, str] = {
     "file_not_text": "这个文件不是记录：它不是 UTF-8 文本。",
     "kept": "页面保持原样。",
     "footer": "每个数字都标明是计数、实测还是模型估计。"
-    "除非你要从 Hub 下载模型，任何数据都不会离开这台机器。",
+    "除非你要从 Hub 下载模型或输入服务器的地址，任何数据都不会离开这台机器。",
     "error_BadInput": "有一个值不合适",
     "error_PairMismatch": "这两个模型不能配合使用",
     "error_ModelUnavailable": "模型不可用",

@@ -76,8 +76,8 @@ def test_the_engine_is_found_out(command: str, engine: str) -> None:
 
 def test_old_flags_are_told_with_what_to_write_now() -> None:
     found = errors("vllm serve m --speculative-model d --num-speculative-tokens 5")
-    assert "key model" in found["--speculative-model"]
-    assert "key num_speculative_tokens" in found["--num-speculative-tokens"]
+    assert '{"model": …}' in found["--speculative-model"]
+    assert '{"num_speculative_tokens": …}' in found["--num-speculative-tokens"]
     found = errors("llama-server -m a -md b --draft-max 16 --draft-min 2 --spec-type draft-simple")
     assert "--spec-draft-n-max" in found["--draft-max"]
     assert "--spec-draft-n-min" in found["--draft-min"]
