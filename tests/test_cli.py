@@ -90,7 +90,7 @@ def test_run_shows_rounds_and_counters(cli) -> None:
 
 def test_bench_json(cli) -> None:
     code, out, _ = cli(
-        *("bench", "--repeats", "1", "--prompts", "2", "--max-new-tokens", "12"),
+        *("bench", "--repeats", "1", "--prompts", "2", "--max-new-tokens", "12", "--allow-busy"),
         *("--methods", "autoregressive,draft-model:num_speculative_tokens=3,prompt-lookup"),
         *("--json", "-"),
     )

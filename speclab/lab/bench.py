@@ -1,18 +1,17 @@
 """Honest timing: plain decoding and methods by the same loop, interleaved, on the same prompts.
 
-Greedy, EOS ignored, a fixed number of tokens. Seconds are whole requests, prefill included.
-Speedups are ratios of total seconds in one run, with a paired bootstrap over prompts.
+Greedy and sampled, EOS ignored, a fixed number of tokens, fixed seeds. Seconds are whole requests,
+prefill included. Speedups are ratios of seconds per emitted token of one run, with a paired
+bootstrap over prompts. A busy machine is refused.
 """
 
 from __future__ import annotations
 
 import datetime
-import os
 import platform
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,25 @@ import numpy as np
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.core.theory import walltime_speedup
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.lab.bench_prompts import bench_prompts
-from speclab.lab.labels import gamma_of, parse_label, peer_of
+from speclab.lab.bench_rows import BASELINE, Key, Table
+from speclab.lab.calibration import QuietMachine
+from speclab.lab.head_numbers import Measured
+from speclab.lab.labels import gamma_of, parse_label
+from speclab.lab.ledger import FORMULAS
 from speclab.lab.runs import open_run, provenance
 from speclab.models.pair import Pair
-from speclab.stats.counters import acceptance_rate, block_efficiency
-from speclab.stats.intervals import paired_ratio_interval
 
-BASELINE = "autoregressive"
+__all__ = ["BASELINE", "GREEDY", "BenchPlan", "measure_costs", "run_bench", "time_ours"]
+
+SCHEMA_VERSION = 2
 GREEDY = Sampling(temperature=0.0)
 VERIFY_WIDTHS = (1, 2, 3, 5, 9, 17)
+PEERS = ("transformers", "llama.cpp")
 Progress = Callable[[str], None]
+Runner = Callable[[tuple[int, ...], int], tuple[float, Trace]]
+"""(prompt, seed) -> seconds of the request, and its trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +46,11 @@ class BenchPlan:
 
     Attributes:
         methods: labels such as "draft-model" or "draft-model:num_speculative_tokens=6".
-        peer: "transformers" to time its generate() as well.
-        repeats, num_prompts, max_new_tokens: how much.
+        peer: other programs to time as well, by comma: "transformers", "llama.cpp".
+        repeats, num_prompts, max_new_tokens: how much. temperatures: 0 is greedy.
+        families: of prompts, see `bench_prompts`.
         memo: also time the warm memo session.
+        allow_busy: report on a busy machine too, and mark the report.
     """
 
     methods: tuple[str, ...]
@@ -51,7 +58,10 @@ class BenchPlan:
     repeats: int = 5
     num_prompts: int = 20
     max_new_tokens: int = 128
+    temperatures: tuple[float, ...] = (0.0,)
+    families: tuple[str, ...] = ()
     memo: bool = False
+    allow_busy: bool = False
 
     def __post_init__(self) -> None:
         for name in ("repeats", "num_prompts", "max_new_tokens"):
@@ -59,36 +69,23 @@ class BenchPlan:
                 raise BadInput(f"{name} must be at least 1, not {getattr(self, name)}.")
         for label in self.methods:
             gamma_of(label)
-        if self.peer not in (None, "transformers"):
-            raise BadInput(f"There is no peer {self.peer!r}.", "Use transformers.")
+        for peer in self.peers:
+            if peer not in PEERS:
+                raise BadInput(f"There is no peer {peer!r}.", f"Use {' or '.join(PEERS)}.")
+        if not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
+            raise BadInput(f"Give each temperature once, not {list(self.temperatures)}.")
+        for temperature in self.temperatures:
+            Sampling(temperature=temperature)
 
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The other programs by name."""
+        return tuple(name.strip() for name in self.peer.split(",")) if self.peer else ()
 
-@dataclass(slots=True)
-class Timed:
-    """One label's measurements.
-
-    Attributes:
-        seconds: per (repeat, prompt). tokens: emitted per prompt. traces: of the first repeat.
-    """
-
-    seconds: dict[tuple[int, int], float] = field(default_factory=dict)
-    tokens: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    traces: list[Trace] = field(default_factory=list)
-
-    def per_prompt(self) -> list[float]:
-        """Return total seconds per prompt over the repeats."""
-        totals: dict[int, float] = defaultdict(float)
-        for (_, prompt), seconds in self.seconds.items():
-            totals[prompt] += seconds
-        return [totals[prompt] for prompt in sorted(totals)]
-
-    def per_repeat_rate(self) -> list[float]:
-        """Return tokens per second of each repeat."""
-        seconds: dict[int, float] = defaultdict(float)
-        for (repeat, _), value in self.seconds.items():
-            seconds[repeat] += value
-        count = sum(len(tokens) for tokens in self.tokens.values())
-        return [count / seconds[repeat] for repeat in sorted(seconds)]
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Our own lines, plain decoding first."""
+        return tuple(dict.fromkeys((BASELINE, *self.methods)))
 
 
 def time_ours(
@@ -172,50 +169,48 @@ def measure_costs(
 
 
 def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dict[str, Any]:
-    """Time the plan and return a report (JSON types; see README for the fields)."""
-    labels = list(dict.fromkeys((BASELINE, *plan.methods)))
-    load_before = list(os.getloadavg())
-    prompts = [
-        (family, pair.codec.encode(text))
-        for family, text in bench_prompts(pair.codec.chat_by_default, plan.num_prompts)
-    ]
-    longest = max(len(tokens) for _, tokens in prompts) + plan.max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
-        )
-    runners: dict[str, Callable[[tuple[int, ...]], tuple[float, Any]]] = {
-        label: (lambda prompt, label=label: time_ours(pair, label, prompt, plan.max_new_tokens))
-        for label in labels
-    }
-    skipped: dict[str, str] = {}
-    if plan.peer:
-        from speclab.lab.peers import transformers_runners
+    """Time the plan and return a report (JSON types; see README for the fields).
 
-        peers, skipped = transformers_runners(pair, labels, plan.max_new_tokens)
-        runners |= peers
-    timed = _interleave(runners, prompts, plan, progress)
+    Raises:
+        BadInput: if prompt and new tokens do not fit, or the machine is busy.
+    """
+    prompts = _prompts(pair, plan)
+    begun = time.perf_counter()
+    runners, notes, references = _runners(pair, plan, progress)
+    quiet = QuietMachine(pair, plan.allow_busy)
+    quiet.before()
+    measured = _interleave(runners, [tokens for _, tokens in prompts], plan, quiet, progress)
     costs = measure_costs(pair)
+    calibration = quiet.after()
+    families = [family for family, _ in prompts]
+    table = Table.of(pair, measured, families, costs, verify_cost_of(costs), notes)
     report = {
-        "schema_version": 1,
+        "schema_version": SCHEMA_VERSION,
+        "kind": "bench",
         "pair": pair.name,
         "dtype": pair.dtype,
         "device": pair.device,
         "target": pair.target.name,
         "draft": pair.drafts[0].name if pair.drafts else None,
         "sources": list(pair.notes),
-        "temperature": 0.0,
+        "plan": {**asdict(plan), "methods": list(plan.labels)},
+        "temperatures": list(plan.temperatures),
         "max_new_tokens": plan.max_new_tokens,
         "num_prompts": len(prompts),
+        "prompt_tokens": [len(tokens) for _, tokens in prompts],
+        "families": families,
         "repeats": plan.repeats,
+        "seconds": round(time.perf_counter() - begun, 1),
         "threads": thread_count(),
-        "load_average": load_before,
+        "load_average": calibration["before"]["load_average"],
         "processor": processor_name(),
+        "busy": calibration["busy"],
+        "calibration": calibration,
         "costs": costs,
-        "rows": [_row(label, timed, costs) for label in runners],
-        "skipped": skipped,
+        "gap_edges_s": list(table.gap_edges()),
+        "rows": table.rows(),
+        "references": {name: describe() for name, describe in references.items()},
+        "formulas": FORMULAS,
         "versions": provenance(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -226,6 +221,59 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
     return report
 
 
+def _prompts(pair: Pair, plan: BenchPlan) -> list[tuple[str, tuple[int, ...]]]:
+    texts = bench_prompts(pair.codec.chat_by_default, plan.num_prompts, plan.families)
+    prompts = [(family, pair.codec.encode(text)) for family, text in texts]
+    longest = max(len(tokens) for _, tokens in prompts) + plan.max_new_tokens
+    if longest > pair.target.max_context:
+        raise BadInput(
+            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
+            f"holds {pair.target.max_context}.",
+            "Lower --max-new-tokens.",
+        )
+    return prompts
+
+
+def _runners(
+    pair: Pair, plan: BenchPlan, progress: Progress
+) -> tuple[dict[Key, Runner], dict[str, str], dict[str, Callable[[], dict[str, Any]]]]:
+    """Return what is timed, by label and temperature.
+
+    Returns:
+        Runners, remarks by label, and what is measured of other programs besides.
+    """
+    runners: dict[Key, Runner] = {}
+    notes: dict[str, str] = {}
+    references: dict[str, Callable[[], dict[str, Any]]] = {}
+    count = plan.max_new_tokens
+    llama = None
+    if "llama.cpp" in plan.peers:
+        from speclab.lab.peer_llama_cpp import open_llama_cpp
+
+        llama = open_llama_cpp(pair, thread_count(), progress)
+        notes["llama.cpp"], references["llama.cpp"] = llama.note, llama.measure
+    for temperature in plan.temperatures:
+        sampling = Sampling(temperature=temperature)
+        for label in plan.labels:
+            runners[label, temperature] = _ours(pair, label, count, sampling)
+        if "transformers" in plan.peers:
+            from speclab.lab.peers import transformers_runners
+
+            peers, remarks = transformers_runners(pair, plan.labels, count, sampling)
+            runners |= {(name, temperature): runner for name, runner in peers.items()}
+            notes |= remarks
+        if llama is not None:
+            runners["llama.cpp", temperature] = llama.runner(count, sampling)
+    return runners, notes, references
+
+
+def _ours(pair: Pair, label: str, count: int, sampling: Sampling) -> Runner:
+    def run(prompt: tuple[int, ...], seed: int) -> tuple[float, Trace]:
+        return time_ours(pair, label, prompt, count, sampling=sampling, seed=seed)
+
+    return run
+
+
 def thread_count() -> int:
     """Return how many threads torch computes with."""
     import torch
@@ -234,65 +282,30 @@ def thread_count() -> int:
 
 
 def _interleave(
-    runners: dict[str, Callable],
-    prompts: list[tuple[str, tuple[int, ...]]],
+    runners: dict[Key, Runner],
+    prompts: list[tuple[int, ...]],
     plan: BenchPlan,
+    quiet: QuietMachine,
     progress: Progress,
-) -> dict[str, Timed]:
-    """Time every runner on every prompt; the order rotates, so drift hits all alike."""
-    labels = list(runners)
-    timed = {label: Timed() for label in labels}
-    for label in labels:
-        runners[label](prompts[0][1])
+) -> dict[Key, Measured]:
+    """Time every runner on every prompt; the order rotates, so drift hits all alike.
+
+    Every line gets the same seed for the same prompt and repeat.
+    """
+    keys = list(runners)
+    measured = {key: Measured() for key in keys}
+    for key in keys:
+        runners[key](prompts[0], 0)
     for repeat in range(plan.repeats):
-        for index, (_, prompt) in enumerate(prompts):
-            shift = (repeat + index) % len(labels)
-            for label in labels[shift:] + labels[:shift]:
-                seconds, result = runners[label](prompt)
-                timed[label].seconds[repeat, index] = seconds
-                if repeat == 0:
-                    emitted = result.emitted if isinstance(result, Trace) else tuple(result)
-                    timed[label].tokens[index] = emitted
-                    if isinstance(result, Trace):
-                        timed[label].traces.append(result)
+        for index, prompt in enumerate(prompts):
+            shift = (repeat + index) % len(keys)
+            seed = repeat * len(prompts) + index
+            for key in keys[shift:] + keys[:shift]:
+                into = measured[key]
+                into.seconds[repeat, index], into.traces[repeat, index] = runners[key](prompt, seed)
         progress(f"repeat {repeat + 1} of {plan.repeats} done")
-    return timed
-
-
-def _row(label: str, timed: dict[str, Timed], costs: dict[str, Any]) -> dict[str, Any]:
-    mine, base = timed[label], timed[BASELINE]
-    speedup, low, high = paired_ratio_interval(base.per_prompt(), mine.per_prompt())
-    rates = sorted(mine.per_repeat_rate())
-    rounds = [round_ for trace in mine.traces for round_ in trace.rounds]
-    agree = [mine.tokens[i] == base.tokens[i] for i in base.tokens]
-    alpha = acceptance_rate(rounds) if rounds else None
-    row = {
-        "method": label,
-        "tokens_per_s": round(rates[len(rates) // 2], 2),
-        "tokens_per_s_low": round(rates[0], 2),
-        "tokens_per_s_high": round(rates[-1], 2),
-        "tau": block_efficiency(rounds) if rounds else None,
-        "acceptance_rate": alpha,
-        "speedup": round(speedup, 4),
-        "speedup_low": round(low, 4),
-        "speedup_high": round(high, 4),
-        "greedy_agreement": sum(agree) / len(agree),
-        "emitted_tokens": sum(map(len, mine.tokens.values())),
-    }
-    peer = peer_of(label) if rounds else label
-    if rounds and peer in timed:
-        ratio, low, high = paired_ratio_interval(timed[peer].per_prompt(), mine.per_prompt())
-        row |= {
-            "peer": peer,
-            "vs_peer": round(ratio, 4),
-            "vs_peer_low": round(low, 4),
-            "vs_peer_high": round(high, 4),
-        }
-    gamma = gamma_of(label) if rounds else None
-    if gamma and alpha is not None and label.startswith("draft-model") and "cost_ratio" in costs:
-        modelled = walltime_speedup(alpha, gamma, costs["cost_ratio"], verify_cost_of(costs))
-        row["speedup_modelled"] = round(modelled, 4)
-    return row
+        quiet.during()
+    return measured
 
 
 def verify_cost_of(costs: dict[str, Any]) -> Callable[[int], float]:
@@ -310,55 +323,3 @@ def processor_name() -> str:
     except OSError:
         names = []
     return names[0] if names else platform.processor()
-
-
-def print_report(report: dict[str, Any]) -> None:
-    """Print a report as tables."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    costs = report["costs"]
-    console.print(
-        f"{report['pair']} · {report['dtype']} · {report['device']} · "
-        f"{report['threads']} threads · "
-        f"{report['num_prompts']} prompts × {report['max_new_tokens']} tokens × "
-        f"{report['repeats']} repeats"
-    )
-    if "cost_ratio" in costs:
-        console.print(
-            f"target step {costs['target_step_s'] * 1e3:.2f} ms, draft step "
-            f"{costs['draft_step_s'] * 1e3:.2f} ms, c = {costs['cost_ratio']:.3f}"
-        )
-    widths = ", ".join(f"v({n}) = {value:.2f}" for n, value in costs["verify_cost"].items())
-    console.print(widths)
-    table = Table(box=None)
-    for name in (
-        "method",
-        "tokens/s",
-        "spread",
-        "tau",
-        "speedup",
-        "95 % interval",
-        "agreement",
-        "× peer",
-    ):
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for row in report["rows"]:
-        table.add_row(
-            row["method"],
-            f"{row['tokens_per_s']:.1f}",
-            f"{row['tokens_per_s_low']:.1f}–{row['tokens_per_s_high']:.1f}",
-            "n/a" if row["tau"] is None else f"{row['tau']:.2f}",
-            f"{row['speedup']:.2f}",
-            f"{row['speedup_low']:.2f}–{row['speedup_high']:.2f}",
-            f"{row['greedy_agreement']:.0%}",
-            f"{row['vs_peer']:.2f} ({row['vs_peer_low']:.2f}–{row['vs_peer_high']:.2f})"
-            if "vs_peer" in row
-            else "",
-        )
-    console.print(table)
-    for label, reason in report["skipped"].items():
-        console.print(f"{label}: not run, {reason}")
-    if "memo" in report:
-        console.print(f"memo session: {report['memo']}")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from speclab.core.errors import BadInput
 from speclab.lab.head_files import measured_pairs, read_report
+from speclab.lab.readme_part import Part, markdown_table
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-BEGIN, END = "<!-- heads: made by `python -m speclab heads --readme` -->", "<!-- heads: end -->"
+PART = Part(name="heads", command="python -m speclab heads --readme")
+BEGIN, END = PART.begin, PART.end
 Row = Mapping[str, Any]
 
 
@@ -44,11 +43,6 @@ def chains(report: Mapping[str, Any], temperature: float = 0.0) -> list[Row]:
     return [row for row in rows_at(report, temperature) if row["shape"] == "chain"]
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    lines = (head, ["---"] * len(head), *body)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 def _main_table(report: Mapping[str, Any]) -> str:
     greedy, sampled = ({row["label"]: row for row in rows_at(report, t)} for t in (0.0, 1.0))
     head = ["method", "drafts", "drafted / round", "τ greedy (95 %)", "draft share", "tokens/s"]
@@ -64,7 +58,7 @@ def _main_table(report: Mapping[str, Any]) -> str:
         other = sampled.get(label)
         cells += [ranged(other, "tau"), ranged(other, "speedup")] if other else ["", ""]
         body.append(cells)
-    return _table(head, body)
+    return markdown_table(head, body)
 
 
 def _by_method(rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
@@ -80,7 +74,7 @@ def _depth_table(report: Mapping[str, Any]) -> str:
         rates = depth_rates(row, "conditional")
         cells = ["" if rate is None else f"{rate:.0%}" for rate in rates]
         body.append([f"`{row['method']}`", *cells, *[""] * (deepest - len(cells))])
-    return _table(["chain", *(f"depth {depth + 1}" for depth in range(deepest))], body)
+    return markdown_table(["chain", *(f"depth {depth + 1}" for depth in range(deepest))], body)
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -112,11 +106,10 @@ def markdown(report: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def readme_part() -> str:
+def readme_tables() -> list[str]:
     """Return what stands between the marks of the README, made from the measured tables."""
     reports = [report for name in measured_pairs() if (report := read_report(name))]
-    tables = [markdown(report) for report in reports]
-    return "\n\n".join((BEGIN, *tables, END))
+    return [markdown(report) for report in reports]
 
 
 def with_part(text: str) -> str:
@@ -125,16 +118,12 @@ def with_part(text: str) -> str:
     Raises:
         BadInput: if the marks are not there.
     """
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    if not pattern.search(text):
-        raise BadInput("The README has no marks for the tables of heads.", f"Put in {BEGIN} {END}.")
-    return pattern.sub(lambda _: readme_part(), text, count=1)
+    return PART.put_into(text, readme_tables())
 
 
 def write_readme() -> Path:
     """Make the README's tables of heads anew and return its path."""
-    README.write_text(with_part(README.read_text(encoding="utf-8")), encoding="utf-8")
-    return README
+    return PART.write(readme_tables())
 
 
 def print_heads(report: Mapping[str, Any]) -> None:

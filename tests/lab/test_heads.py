@@ -15,7 +15,7 @@ from speclab.__main__ import app
 from speclab.core.errors import BadInput
 from speclab.core.records import Round, Trace, Verdict
 from speclab.core.trees import TokenTree
-from speclab.lab import head_report
+from speclab.lab import readme_part
 from speclab.lab.bench_prompts import bench_prompts, unseen_prompts
 from speclab.lab.head_files import (
     head_facts,
@@ -352,7 +352,7 @@ def test_the_readme_is_filled_between_its_marks(report: dict, tmp_path, monkeypa
 
 
 def test_the_readme_in_the_repository_is_up_to_date() -> None:
-    text = head_report.README.read_text(encoding="utf-8")
+    text = readme_part.README.read_text(encoding="utf-8")
     assert with_part(text) == text, "run: python -m speclab heads --readme"
 
 
