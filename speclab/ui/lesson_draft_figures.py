@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
+import gradio as gr
+
+from speclab.core.errors import BadInput
 from speclab.core.roofline_rounds import RoundCost, Speculation, batch_curve, best_chain, crossing
 from speclab.lab import speed_curves
 from speclab.lab.hardware import HARDWARE, usual_setting
 from speclab.lab.model_shapes import SHAPES
+from speclab.lab.published import CURVES, TABLES
 from speclab.stats import pace
 from speclab.stats.counters import block_efficiency, tpot_s
 from speclab.ui.backend import Lab
-from speclab.ui.lesson_figures import component, recording, series_of
+from speclab.ui.lesson_figures import LIVE, component, in_turn, recording, series_of, told
 from speclab.ui.lesson_speed_figures import recorded_runs
 from speclab.ui.lessons import measured
 from speclab.ui.prove_panel import Reply, answering
 from speclab.ui.texts import WORDS
+from speclab.ui.texts_learn import WORDS_LEARN
 from speclab.ui.texts_lesson_drafts import WORDS_DRAFTS
 
 LEVELS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
@@ -27,6 +33,8 @@ COST_RATIOS = tuple(0.01 * 90 ** (step / 28) for step in range(29))
 BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 56, 64, 96, 128, 192, 256)
 CONTEXTS = (256, 1024, 4096, 16384, 65536)
 TARGET, DRAFTS = "llama-8b", ("llama-1b", "llama-3b")
+LADDER_PROMPTS = 4
+"""Prompts of a ladder that is measured in a lesson: about half a minute."""
 DEVICES = ("rtx-3090", "a100", "h100", "h200")
 
 
@@ -68,10 +76,27 @@ def measured_drafts(lab: Lab, lang: str, reports: Sequence[str]) -> list[dict[st
         runs = [run for run in recorded_runs(report) if run["alpha"] is not None]
         if runs and "cost_ratio" in report["costs"]:
             best = max(runs, key=lambda run: run["speed"])
-            told = series_of(report, lab, lang)
-            point = {"name": told["title"], "detail": told["detail"]}
+            about = series_of(report, lab, lang)
+            point = {"name": about["title"], "detail": about["detail"]}
             found.append(best | point | {"c": report["costs"]["cost_ratio"]})
     return found
+
+
+def published_drafts(table: str, **where: Any) -> list[dict[str, Any]]:
+    """Return the rows of a published table that agree with `where`, as points of the plane."""
+    found = TABLES[table]
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return [
+        {
+            "name": row["draft"],
+            "alpha": row["alpha"],
+            "c": row["c"],
+            "gamma": row["gamma"],
+            "speed": row["measured"],
+        }
+        for row in rows
+        if all(row[name] == value for name, value in where.items())
+    ]
 
 
 def draft_plane(
@@ -79,7 +104,7 @@ def draft_plane(
     lang: str,
     *,
     drafts: Sequence[dict[str, float]],
-    published: Sequence[dict[str, Any]],
+    published: dict[str, Any],
     reports: Sequence[str],
     caption: str,
 ) -> None:
@@ -90,7 +115,7 @@ def draft_plane(
             "lines": equal_speed_lines(),
             "costs": [COST_RATIOS[0], COST_RATIOS[-1]],
             "state": plane_reply({"drafts": list(drafts)}),
-            "published": list(published),
+            "published": published_drafts(**published),
             "measured": measured_drafts(lab, lang, reports),
             "caption": caption,
             "words": WORDS_DRAFTS[lang],
@@ -98,6 +123,94 @@ def draft_plane(
         parts=("axes",),
         server_functions=[answering(plane_reply, "plane", lang, "Learn")],
     )
+
+
+# --- the ladder --------------------------------------------------------------------------------
+
+
+def ladder_view(report: dict[str, Any], lang: str) -> dict[str, Any]:
+    """Return what the figure shows of a report of the draft ladder: rungs and lines.
+
+    Args:
+        report: of `lab.draft_ladder`. lang: "en" or "zh".
+    """
+    words, rungs = WORDS_DRAFTS[lang], []
+    for rung in report["rungs"]:
+        best = next(point for point in rung["points"] if point["gamma"] == rung["best"])
+        rungs.append(
+            {
+                "kind": rung["kind"],
+                "name": words[f"rung_{rung['kind']}"],
+                "parameters": rung["parameters"],
+                "alpha": rung["acceptance_rate"],
+                "c": rung["cost_ratio"],
+                "gamma": rung["best"],
+                "speed": best["speedup"],
+                "low": best["speedup_low"],
+                "high": best["speedup_high"],
+                "modelled": best["modelled"],
+            }
+        )
+    lines = [
+        {
+            "speed": curve["speedup"],
+            "points": list(zip(curve["cost_ratios"], curve["acceptance_rates"], strict=True)),
+        }
+        for curve in report["curves"]
+    ]
+    missing = [words[f"rung_{kind}"] for kind in report["missing"]]
+    return {"rungs": rungs, "lines": lines, "missing": missing}
+
+
+def measure_ladder(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield (status, the ladder so far or None) while it is measured on this machine.
+
+    Raises:
+        SpeclabError: if the pair cannot be loaded.
+    """
+    words = WORDS_DRAFTS[lang]
+    with closing(in_turn(lab, lang, pair)) as turn:
+        for status, loaded in turn:
+            if loaded is None:
+                yield status, None
+                continue
+            yield words["ladder_begins"], None
+            from speclab.lab.draft_ladder import Ladder, LadderPlan
+
+            ladder = Ladder(loaded, LadderPlan(num_prompts=LADDER_PROMPTS))
+            for done, count in ladder:
+                view = ladder_view(ladder.report(), lang)
+                yield words["ladder_progress"].format(done=done, count=count), view
+
+
+def draft_ladder(lab: Lab, lang: str, *, pair: str, report: str, caption: str) -> None:
+    """Show the drafts of one target from a table to the target itself; measured here if asked.
+
+    Args:
+        pair: whose ladder. report: a recorded one in `assets/benchmarks`; shown if it is there.
+    """
+    words = WORDS_DRAFTS[lang]
+    message: dict[str, Any] = {"ladder": None, "caption": caption, "words": words}
+    try:
+        found = measured(report)
+    except BadInput:
+        message |= {"badge": words["measured_now"], "detail": words["ladder_none"]}
+    else:
+        detail = series_of(found, lab, lang)["detail"]
+        message |= {
+            "ladder": ladder_view(found, lang),
+            "detail": detail,
+            "badge": words["measured"],
+        }
+    figure = component("draft_ladder", message, parts=("axes",), elem_id="draft-ladder")
+    button = gr.Button(words["ladder_here"], elem_id="ladder", elem_classes="sl-measure")
+    here = {"badge": words["measured_now"], "detail": WORDS_LEARN[lang]["this_machine"]}
+
+    def measure() -> Iterator[str]:
+        steps = measure_ladder(lab, lang, pair)
+        yield from told(steps, message, lang, lambda view: here | {"ladder": view})
+
+    button.click(measure, None, figure, **LIVE)
 
 
 # --- the batch -----------------------------------------------------------------------------------
@@ -140,6 +253,17 @@ def batch_reply(given: dict[str, Any]) -> Reply:
     }
 
 
+def published_curve(name: str, lang: str) -> dict[str, Any]:
+    """Return a published batch curve with its method, setting and table."""
+    curve = CURVES[name]
+    method, setting = curve.title.split(",")[0], getattr(curve.setting, lang)
+    return {
+        "name": f"{method} · {setting} · {curve.paper}, {curve.place}",
+        "batches": curve.batches,
+        "speeds": curve.speedups,
+    }
+
+
 def batch_limit(
     lab: Lab,
     lang: str,
@@ -148,7 +272,7 @@ def batch_limit(
     alpha: float,
     gamma: int,
     context: int,
-    published: Sequence[dict[str, Any]],
+    published: Sequence[str],
     caption: str,
 ) -> None:
     """Show what remains of the speedup as the batch grows: modelled curve, published points."""
@@ -162,7 +286,7 @@ def batch_limit(
             "devices": [[name, HARDWARE[name].title] for name in DEVICES],
             "drafts": [[name, SHAPES[name].title] for name in DRAFTS],
             "target": SHAPES[TARGET].title,
-            "published": [row | {"name": row["name"][lang]} for row in published],
+            "published": [published_curve(name, lang) for name in published],
             "caption": caption,
             "words": WORDS_DRAFTS[lang],
         },
@@ -211,6 +335,7 @@ def token_times(
 
 DRAFT_FIGURES = {
     "draft-plane": draft_plane,
+    "draft-ladder": draft_ladder,
     "batch-limit": batch_limit,
     "token-times": token_times,
 }

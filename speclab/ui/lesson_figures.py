@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,10 @@ def series_of(report: dict[str, Any], lab: Lab, lang: str) -> dict[str, Any]:
     return {"title": title, "detail": detail, "costs": report["costs"]["verify_cost"]}
 
 
-def measure_live(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield (status, None) while waiting, at last (status, costs) of the pair on this machine.
+def in_turn(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, Any]]:
+    """Yield (status, None) while waiting for one's turn and the pair, at last ("", the pair).
+
+    The turn is held until the iterator is closed or ends.
 
     Raises:
         SpeclabError: if the pair cannot be loaded.
@@ -148,15 +151,63 @@ def measure_live(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[str
         title = getattr(lab.pairs[pair].title, lang)
         for waited_s in wait(loading.future):
             yield words[key].format(pair=title, s=f"{waited_s:.0f}"), None
-        loaded = loading.future.result()
-        yield WORDS_LEARN[lang]["measuring"], None
-        from speclab.lab.bench import measure_costs
-
-        costs = measure_costs(loaded, repeats=LIVE_REPEATS)
-        ms = f"{1e3 * costs['target_step_s']:.2f}"
-        yield WORDS_LEARN[lang]["measured_done"].format(ms=ms), costs
+        yield "", loading.future.result()
     finally:
         lab.turnstile.leave(ticket)
+
+
+def measure_live(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield (status, None) while waiting, at last (status, costs) of the pair on this machine.
+
+    Raises:
+        SpeclabError: if the pair cannot be loaded.
+    """
+    with closing(in_turn(lab, lang, pair)) as turn:
+        for status, loaded in turn:
+            if loaded is None:
+                yield status, None
+                continue
+            yield WORDS_LEARN[lang]["measuring"], None
+            from speclab.lab.bench import measure_costs
+
+            costs = measure_costs(loaded, repeats=LIVE_REPEATS)
+            ms = f"{1e3 * costs['target_step_s']:.2f}"
+            yield WORDS_LEARN[lang]["measured_done"].format(ms=ms), costs
+
+
+def told(
+    steps: Iterator[tuple[str, dict[str, Any] | None]],
+    message: dict[str, Any],
+    lang: str,
+    add: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Iterator[str]:
+    """Yield a figure's message with the status of each step of a measurement, faults included.
+
+    Args:
+        steps: (status, what was found so far or None). message: of the figure.
+        add: what to put into the message for what was found.
+    """
+    shown = message
+    try:
+        for status, found in steps:
+            shown = message | add(found) if found else shown
+            tone = "good" if found else "busy"
+            yield messages.to_json(shown | {"status": status, "tone": tone})
+    except SpeclabError as error:
+        yield messages.to_json(shown | {"status": error_text(error, lang), "tone": "error"})
+    except Exception as error:
+        LOG.exception("a measurement failed")
+        status = WORDS[lang]["error_other"].format(kind=type(error).__name__)
+        yield messages.to_json(shown | {"status": status, "tone": "error"})
+
+
+LIVE: dict[str, Any] = {
+    "concurrency_id": "run",
+    "concurrency_limit": 32,
+    "show_progress": "hidden",
+    "api_visibility": "private",
+}
+"""How buttons start a measurement: in the same line as runs."""
 
 
 def verify_cost(lab: Lab, lang: str, *, reports: Sequence[str], live: str, caption: str) -> None:
@@ -167,32 +218,15 @@ def verify_cost(lab: Lab, lang: str, *, reports: Sequence[str], live: str, capti
     figure = component("verify_cost", message, elem_id="verify-cost")
     button = gr.Button(words["measure_here"], elem_id="measure", elem_classes="sl-measure")
 
-    def measure() -> Iterator[str]:
-        try:
-            for status, costs in measure_live(lab, lang, live):
-                shown = dict(message, status=status, tone="busy")
-                if costs:
-                    entry = getattr(lab.pairs[live].title, lang)
-                    now = {"detail": words["this_machine"], "costs": costs["verify_cost"]}
-                    shown["series"] = [*series, {"title": entry, "live": True, **now}]
-                    shown["tone"] = "good"
-                yield messages.to_json(shown)
-        except SpeclabError as error:
-            yield messages.to_json(dict(message, status=error_text(error, lang), tone="error"))
-        except Exception as error:
-            LOG.exception("a measurement failed")
-            status = WORDS[lang]["error_other"].format(kind=type(error).__name__)
-            yield messages.to_json(dict(message, status=status, tone="error"))
+    def with_mine(costs: dict[str, Any]) -> dict[str, Any]:
+        entry = getattr(lab.pairs[live].title, lang)
+        mine = {"title": entry, "live": True, "detail": words["this_machine"]}
+        return {"series": [*series, mine | {"costs": costs["verify_cost"]}]}
 
-    button.click(
-        measure,
-        None,
-        figure,
-        concurrency_id="run",
-        concurrency_limit=32,
-        show_progress="hidden",
-        api_visibility="private",
-    )
+    def measure() -> Iterator[str]:
+        yield from told(measure_live(lab, lang, live), message, lang, with_mine)
+
+    button.click(measure, None, figure, **LIVE)
 
 
 # --- one position --------------------------------------------------------------------------------

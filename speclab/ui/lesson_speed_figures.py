@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 import gradio as gr
 
-from speclab.core.errors import SpeclabError
 from speclab.core.theory import draw_rounds, expected_tokens, ideal_verify_cost, operations_factor
 from speclab.lab import own_numbers, rounds_simulated, speed_curves
+from speclab.lab.own_run import OwnRun
 from speclab.lab.presets import PRESETS
-from speclab.ui import messages
-from speclab.ui.backend import Lab, wait
-from speclab.ui.lesson_figures import component, series_of
+from speclab.lab.published import TABLES
+from speclab.ui.backend import Lab
+from speclab.ui.lesson_figures import LIVE, component, in_turn, series_of, told
 from speclab.ui.lessons import measured
 from speclab.ui.prove_panel import Reply, answering
-from speclab.ui.texts import WORDS
-from speclab.ui.texts_errors import error_text
 from speclab.ui.texts_lesson_speed import WORDS_SPEED
 
-LOG = logging.getLogger(__name__)
 IDEAL = "ideal"
 
 
@@ -87,14 +83,14 @@ def speed_curve(
 ) -> None:
     """Show S over gamma for a draft that the reader sets, and put an own run on it."""
     words, entry = WORDS_SPEED[lang], measured(report)
-    told = series_of(entry, lab, lang)
+    about = series_of(entry, lab, lang)
     message: dict[str, Any] = {
         "state": curves_reply({"alpha": alpha, "c": c, "costs": IDEAL}),
         "gamma": gamma,
         "report": {
             "name": report,
-            "title": told["title"],
-            "detail": told["detail"],
+            "title": about["title"],
+            "detail": about["detail"],
             "c": entry["costs"]["cost_ratio"],
             "runs": recorded_runs(entry),
         },
@@ -117,40 +113,10 @@ def speed_curve(
         button = gr.Button(words["own_run"], elem_id="own-run", elem_classes="sl-measure")
 
     def run(preset: str, gamma_here: float) -> Iterator[str]:
-        yield from own_runs(lab, lang, pair, preset, int(gamma_here), message)
+        steps = measure_here(lab, lang, pair, preset, int(gamma_here))
+        yield from told(steps, message, lang, lambda found: {"own": found})
 
-    button.click(
-        run,
-        [prompt, drafted],
-        figure,
-        concurrency_id="run",
-        concurrency_limit=32,
-        show_progress="hidden",
-        api_visibility="private",
-    )
-
-
-def own_runs(
-    lab: Lab, lang: str, pair: str, preset: str, gamma: int, message: dict[str, Any]
-) -> Iterator[str]:
-    """Yield the figure's message while a run is measured, at last with the run in it.
-
-    The figure keeps the runs of earlier messages itself.
-
-    Args:
-        pair: name. preset: whose prompt is run. gamma: drafted tokens per round.
-        message: of the figure as built.
-    """
-    try:
-        for status, found in measure_here(lab, lang, pair, preset, gamma):
-            tone = "good" if found else "busy"
-            yield messages.to_json(dict(message, own=found, status=status, tone=tone))
-    except SpeclabError as error:
-        yield messages.to_json(dict(message, status=error_text(error, lang), tone="error"))
-    except Exception as error:
-        LOG.exception("an own run failed")
-        status = WORDS[lang]["error_other"].format(kind=type(error).__name__)
-        yield messages.to_json(dict(message, status=status, tone="error"))
+    button.click(run, [prompt, drafted], figure, **LIVE)
 
 
 def measure_here(
@@ -158,49 +124,48 @@ def measure_here(
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield (status, None) while waiting, at last (sentence, the run) as measured here.
 
+    Args:
+        pair: name. preset: whose prompt is run. gamma: drafted tokens per round.
+
     Raises:
         SpeclabError: if the pair cannot be loaded.
     """
-    words, speed, ticket = WORDS[lang], WORDS_SPEED[lang], lab.turnstile.join()
-    try:
-        while ahead := lab.turnstile.ahead(ticket):
-            yield words["status_queue"].format(n=ahead), None
-            time.sleep(0.25)
-        key = "status_loading" if lab.cache.warm else "status_loading_first"
-        loading = lab.cache.request(pair)
-        title = getattr(lab.pairs[pair].title, lang)
-        for waited_s in wait(loading.future):
-            yield words[key].format(pair=title, s=f"{waited_s:.0f}"), None
-        loaded = loading.future.result()
-        yield speed["own_measuring"], None
-        from speclab.lab.own_run import measure_own_run
+    words = WORDS_SPEED[lang]
+    with closing(in_turn(lab, lang, pair)) as turn:
+        for status, loaded in turn:
+            if loaded is None:
+                yield status, None
+                continue
+            yield words["own_measuring"], None
+            from speclab.lab.own_run import measure_own_run
 
-        run = measure_own_run(loaded, loaded.codec.encode(PRESETS[preset].prompt), gamma)
-        found = {
-            "prompt": getattr(PRESETS[preset].title, lang),
-            "gamma": run.gamma,
-            "alpha": run.acceptance_rate,
-            "tau": run.tokens_per_pass,
-            "c": run.costs["cost_ratio"],
-            "verify_cost": run.costs["verify_cost"],
-            "speed": run.speedup,
-            "low": run.low,
-            "high": run.high,
-            "predicted": run.predicted,
-        }
-        shown = {
-            "gamma": run.gamma,
-            "tau": f"{run.tokens_per_pass:.2f}",
-            "c": f"{run.costs['cost_ratio']:.2f}",
-            "speed": f"{run.speedup:.2f}",
-            "low": f"{run.low:.2f}",
-            "high": f"{run.high:.2f}",
-            "alpha": "n/a" if run.acceptance_rate is None else f"{run.acceptance_rate:.2f}",
-            "predicted": "n/a" if run.predicted is None else f"{run.predicted:.2f}",
-        }
-        yield speed["own_done"].format(**shown), found
-    finally:
-        lab.turnstile.leave(ticket)
+            prompt = loaded.codec.encode(PRESETS[preset].prompt)
+            found = own_point(measure_own_run(loaded, prompt, gamma))
+            shown = {name: two(value) for name, value in found.items() if name != "verify_cost"}
+            yield (
+                words["own_done"].format(**shown | {"gamma": gamma}),
+                found | {"prompt": getattr(PRESETS[preset].title, lang)},
+            )
+
+
+def own_point(run: OwnRun) -> dict[str, Any]:
+    """Return a run as a point of the figure."""
+    return {
+        "gamma": run.gamma,
+        "alpha": run.acceptance_rate,
+        "tau": run.tokens_per_pass,
+        "c": run.costs["cost_ratio"],
+        "verify_cost": run.costs["verify_cost"],
+        "speed": run.speedup,
+        "low": run.low,
+        "high": run.high,
+        "predicted": run.predicted,
+    }
+
+
+def two(value: float | None) -> str:
+    """Return a number with two decimals; n/a for none."""
+    return "n/a" if value is None else f"{value:.2f}"
 
 
 # --- coins against the formula -------------------------------------------------------------------
@@ -243,11 +208,26 @@ def rounds_reply(given: dict[str, Any]) -> Reply:
     return {"rows": rows, "rounds": rounds, "seed": seed}
 
 
+def published_rows(table: str) -> list[dict[str, Any]]:
+    """Return the settings of a published table of E[N] with what it prints."""
+    found = TABLES[table]
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return [
+        {
+            "alpha": row["alpha"],
+            "gamma": row["gamma"],
+            "published": {"operations": row["operations"], "speed": row["speed"]},
+        }
+        for row in rows
+    ]
+
+
 def coins_table(
-    lab: Lab, lang: str, *, rows: Sequence[dict[str, Any]], rounds: int, caption: str
+    lab: Lab, lang: str, *, table: str, stretches: dict[str, Any], rounds: int, caption: str
 ) -> None:
-    """Show a published table, the formula and simulated coins side by side."""
-    state = rounds_reply({"rows": list(rows), "rounds": rounds, "seed": 1})
+    """Show a published table, the formula and simulated coins side by side; last come stretches."""
+    rows = [*published_rows(table), stretches]
+    state = rounds_reply({"rows": rows, "rounds": rounds, "seed": 1})
     component(
         "coins_table",
         {"state": state, "caption": caption, "words": WORDS_SPEED[lang]},

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from speclab.core.theory import best_gamma, expected_tokens, walltime_speedup
+from speclab.lab.draft_ladder import KINDS, Ladder, LadderPlan
 from speclab.lab.own_numbers import one_draft
+from speclab.lab.published import CURVES
+from speclab.models.catalogue import load_pair
 from speclab.stats.pace import ttft_s
 from speclab.ui import lesson_draft_figures, lesson_speed_figures, texts_lesson_drafts
 from speclab.ui import texts_lesson_speed as texts_speed
@@ -17,15 +20,19 @@ from speclab.ui.backend import default_lab
 from speclab.ui.lesson_draft_figures import (
     batch_reply,
     equal_speed_lines,
+    ladder_view,
     measured_drafts,
     pace_of,
     plane_reply,
+    published_curve,
+    published_drafts,
 )
 from speclab.ui.lesson_figures import SCRIPTS
 from speclab.ui.lesson_speed_figures import (
     curves_reply,
     exercise_reply,
     measure_here,
+    published_rows,
     recorded_runs,
     rounds_reply,
 )
@@ -42,6 +49,7 @@ SCRIPT_NAMES = (
     "coins_table",
     "own_numbers",
     "draft_plane",
+    "draft_ladder",
     "batch_limit",
     "token_times",
 )
@@ -61,7 +69,8 @@ def test_every_word_is_used_by_a_figure(texts) -> None:
     modules = (lesson_speed_figures, lesson_draft_figures)
     code = scripts + "".join(Path(module.__file__).read_text() for module in modules)
     for key in texts.EN:
-        families = [f"{prefix}${{" for prefix in ("cell_", "limit_", "run_") if prefix in key]
+        kinds = [kind for kind in ("cell_", "limit_", "run_", "rung_") if kind in key]
+        families = [f"{kind}{brace}" for kind in kinds for brace in ("${", "{")]
         named = (f"words.{key}", f"'{key}'", f'"{key}"', *families)
         assert any(name in code for name in named), key
 
@@ -160,6 +169,42 @@ def test_measured_drafts_are_rows_of_their_reports() -> None:
     assert point["speed"] == max(
         row["speedup"] for row in report["rows"] if row["method"].startswith("draft-model")
     )
+
+
+def test_a_ladder_shows_what_its_report_holds() -> None:
+    plan = LadderPlan(rungs=("draft", "target"), gammas=(1, 3), num_prompts=2, max_new_tokens=8)
+    ladder = Ladder(load_pair("pocket"), plan)
+    for _ in ladder:
+        pass
+    report = ladder.report()
+    view = ladder_view(report, "zh")
+    draft, target = view["rungs"]
+    assert target["alpha"] > 0.95 and draft["c"] < target["c"]
+    for rung, source in zip(view["rungs"], report["rungs"], strict=True):
+        points = {point["gamma"]: point for point in source["points"]}
+        assert rung["speed"] == max(point["speedup"] for point in points.values())
+        assert rung["modelled"] == points[rung["gamma"]]["modelled"]
+        assert rung["low"] <= rung["speed"] <= rung["high"]
+    assert view["lines"] and not view["missing"]
+    json.dumps(view)
+
+
+def test_every_kind_of_rung_has_a_name() -> None:
+    assert all(f"rung_{kind}" in texts_lesson_drafts.EN for kind in KINDS)
+
+
+def test_published_points_are_those_of_the_tables() -> None:
+    drafts = published_drafts("leviathan-4", task="EnDe", temperature=0)
+    assert [draft["speed"] for draft in drafts] == [3.4, 2.8, 1.7]
+    curve = published_curve("vllm-eagle-1", "zh")
+    assert dict(zip(curve["batches"], curve["speeds"], strict=True))[56] == 0.71
+    assert "2503.01840" in CURVES["vllm-eagle-1"].arxiv and "Table 5" in curve["name"]
+    rows = published_rows("leviathan-1")
+    assert rows[3] == {
+        "alpha": 0.8,
+        "gamma": 5,
+        "published": {"operations": 1.63, "speed": 3.69},
+    }
 
 
 def test_the_gain_is_gone_in_a_large_batch_and_comes_back_with_long_caches() -> None:
