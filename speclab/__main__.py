@@ -20,6 +20,7 @@ from speclab.lab.bench_console import MOST_NEW_TOKENS, bench
 from speclab.lab.export_console import export
 from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
+from speclab.lab.speed_model_console import speed_model
 from speclab.lab.sweep_console import ladder, predict, sweep
 from speclab.lab.terminal import (
     check_place,
@@ -82,6 +83,7 @@ app.command()(ladder)
 app.add_typer(deploy, name="deploy")
 app.command()(metrics)
 app.command()(gpu_check)
+app.command()(speed_model)
 
 
 def _param_data(param: Param) -> dict[str, Any]:
