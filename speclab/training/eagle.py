@@ -80,10 +80,10 @@ RECIPES: dict[tuple[str, Kind], Recipe] = {
     ("pocket", "eagle3"): Recipe(minutes=40.0),
     ("pocket", "eagle1"): Recipe(steps=4),
     ("smollm2-135m", "eagle3"): Recipe(
-        minutes=90.0, draft_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
+        minutes=90.0, steps=3, draft_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
     ),
     ("smollm2-135m", "eagle1"): Recipe(
-        minutes=20.0, steps=4, law_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
+        minutes=13.0, steps=3, law_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
     ),
 }
 
