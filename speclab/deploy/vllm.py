@@ -26,6 +26,11 @@ NO_DRAWS = LocalText(
     "它要求草稿以 draft_sample_method = probabilistic 抽取。",
 )
 K = "num_speculative_tokens"
+TESTED_TIERS = LocalText(
+    "vLLM's documentation says that steps by load were tested with EAGLE and DFlash drafts; others "
+    "may not work.",
+    "vLLM 的文档说明按负载分档只在 EAGLE 与 DFlash 草稿上测试过，其他方法未必可用。",
+)
 
 
 def configure(wish: Wish) -> Configuration | Refusal:
@@ -43,6 +48,8 @@ def configure(wish: Wish) -> Configuration | Refusal:
             list(tier) for tier in load_tiers(wish.drafted)
         ]
         notes.append(STARTING_TIERS)
+        if wish.family not in ("eagle-1", "eagle-2", "eagle-3"):
+            notes.append(TESTED_TIERS)
     elif wish.follows == "acceptance":
         has = LocalText("It can follow the load instead.", "它可以改为按负载调整。")
         notes += no_length(wish, TITLE, has)
