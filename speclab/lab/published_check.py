@@ -31,9 +31,10 @@ from speclab.core.roofline_rounds import (
     crossing,
     with_engine,
 )
+from speclab.core.theory import DrawnRounds, draw_rounds, expected_tokens, operations_factor
 from speclab.lab.hardware import usual_setting
 from speclab.lab.model_shapes import HEADS, SHAPES
-from speclab.lab.published import CURVES, BatchCurve
+from speclab.lab.published import CURVES, TABLES, BatchCurve
 
 EAGLE_RATES = (0.71, 0.683, 0.656)
 EAGLE_3_RATES = (0.79, 0.786, 0.781)
@@ -222,3 +223,57 @@ def _fit_engine(
         if min(whole) >= 0.0:
             candidates.append((whole[0], whole[1]))
     return min(candidates, key=lambda c: float(np.sum((both @ np.array(c) - wanted) ** 2)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOneRow:
+    """One line of Leviathan's Table 1 three times: printed, by formula, drawn by coin.
+
+    Attributes:
+        speed: E[N], as c is 0. operations: (gamma + 1) / E[N].
+        drawn: rounds with their mean and its standard error.
+    """
+
+    alpha: float
+    gamma: int
+    printed_operations: float
+    printed_speed: float
+    operations: float
+    speed: float
+    drawn: DrawnRounds
+
+    @property
+    def drawn_operations(self) -> float:
+        """Operations per token of plain decoding, by coin."""
+        return (self.gamma + 1) / self.drawn.tokens
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the print rounds the formula, and the coins lie within four standard errors."""
+        rounded = (
+            abs(self.speed - self.printed_speed) <= 0.0051
+            and abs(self.operations - self.printed_operations) <= 0.0051
+        )
+        return rounded and self.drawn.sigmas_from(self.speed) < 4.0
+
+
+def leviathan_table_1(num_rounds: int = 100_000, seed: int = 1) -> tuple[TableOneRow, ...]:
+    """Return Leviathan's Table 1 by formula and by Bernoulli simulation.
+
+    **Source:** 2211.17192, Table 1.
+    """
+    rows = []
+    for alpha, gamma, operations, speed in TABLES["leviathan-1"].rows:
+        rate, length = float(alpha), int(gamma)
+        rows.append(
+            TableOneRow(
+                alpha=rate,
+                gamma=length,
+                printed_operations=float(operations),
+                printed_speed=float(speed),
+                operations=operations_factor(rate, length),
+                speed=expected_tokens(rate, length),
+                drawn=draw_rounds([rate] * length, num_rounds, seed),
+            )
+        )
+    return tuple(rows)

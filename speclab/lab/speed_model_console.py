@@ -219,10 +219,21 @@ def arrivals_report(
 
 def published_report() -> tuple[dict[str, Any], list[str]]:
     """Return the model's error on every published curve as JSON and as lines."""
-    from speclab.lab.published_check import check_curves
+    from speclab.lab.published_check import check_curves, leviathan_table_1
 
-    checks = check_curves()
-    lines = []
+    checks, table = check_curves(), leviathan_table_1()
+    lines = [
+        f"Leviathan, Table 1 (c = 0), {table[0].drawn.num_rounds:,} drawn rounds each:",
+        "  alpha  gamma   speed printed  formula  drawn (standard error)   operations printed  "
+        "formula  drawn",
+    ]
+    lines += [
+        f"  {row.alpha:5.1f}  {row.gamma:5}   {row.printed_speed:13.2f}  {row.speed:7.3f}  "
+        f"{row.drawn.tokens:7.3f} ({row.drawn.standard_error:.3f})   "
+        f"{row.printed_operations:24.2f}  {row.operations:7.3f}  {row.drawn_operations:5.3f}"
+        + ("" if row.agrees else "  differs")
+        for row in table
+    ]
     for found in checks.values():
         lines += [
             f"{found.published.paper}, arXiv {found.published.arxiv}, "
@@ -235,6 +246,7 @@ def published_report() -> tuple[dict[str, Any], list[str]]:
         ]
     data = {
         "badge": "modelled",
+        "leviathan_table_1": [{**asdict(row), "agrees": row.agrees} for row in table],
         "curves": {
             name: {
                 "published": asdict(found.published),

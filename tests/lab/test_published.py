@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import doctest
 import json
+from dataclasses import replace
 
 import pytest
 
 from speclab.core.errors import BadInput
-from speclab.core.theory import expected_tokens, operations_factor, walltime_speedup
+from speclab.core.theory import draw_rounds, expected_tokens, operations_factor, walltime_speedup
 from speclab.lab import published_check
 from speclab.lab.published import CURVES, TABLES
-from speclab.lab.published_check import CurveCheck, check_curve, check_curves
+from speclab.lab.published_check import (
+    CurveCheck,
+    check_curve,
+    check_curves,
+    leviathan_table_1,
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,16 @@ def test_leviathans_first_table_is_the_formula() -> None:
     for alpha, gamma, operations, speed in TABLES["leviathan-1"].rows:
         assert operations_factor(alpha, gamma) == pytest.approx(operations, abs=0.0051)
         assert expected_tokens(alpha, gamma) == pytest.approx(speed, abs=0.0051)
+
+
+def test_leviathans_first_table_three_times() -> None:
+    """Print, formula and coins agree; with another alpha they would not."""
+    rows = leviathan_table_1()
+    assert len(rows) == 6 and all(row.agrees for row in rows)
+    wrong = replace(rows[3], drawn=draw_rounds([0.79] * 5, 100_000, seed=1))
+    assert not wrong.agrees
+    assert not replace(rows[3], printed_speed=3.70).agrees
+    assert rows[3].drawn_operations == pytest.approx(1.63, abs=0.01)
 
 
 def test_leviathans_fourth_table_predicts_from_alpha_and_c() -> None:

@@ -57,6 +57,7 @@ def test_published_curves_come_with_their_errors() -> None:
     data, lines = published_report()
     assert data["curves"].keys() == CURVES.keys()
     text = "\n".join(lines)
+    assert all(row["agrees"] for row in data["leviathan_table_1"]) and "differs" not in text
     for name, curve in data["curves"].items():
         assert curve["published"]["badge"] == "published"
         assert f"median error {100 * curve['error']:.0f} %" in text, name
