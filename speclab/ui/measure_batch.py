@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from speclab.core.errors import BadInput
 from speclab.core.roofline import ModelShape, Setting
 from speclab.core.roofline_rounds import RoundCost, Speculation, batch_curve, best_chain, crossing
 from speclab.figures.measure import speed_over_batch
+from speclab.figures.roofline import pass_terms, published_curve
 from speclab.lab.hardware import HARDWARE, hardware_named, shape_named, usual_setting
 from speclab.lab.model_shapes import HEADS, SHAPES
 from speclab.lab.published import CURVES
+from speclab.lab.published_check import check_curve
 from speclab.ui.backend import Lab
 from speclab.ui.heads_tree import joined
 from speclab.ui.measure_panel import pair_choices, read_number, say
+from speclab.ui.measure_reports import percent
 from speclab.ui.prove_panel import Reply
 from speclab.ui.texts_measure import MEASURE
 
@@ -33,8 +37,8 @@ FIRST: dict[str, Any] = {
     "bits": "",
     "alpha": 0.7,
     "gamma": 4,
-    "published": "",
 }
+TERM_WORDS = ("weights", "kv", "compute", "overhead", "milliseconds", "batch")
 COLUMNS = ("batch", "plain", "verify", "v", "limit", "speedup", "rate", "best")
 
 
@@ -43,26 +47,30 @@ def options(lab: Lab, lang: str) -> Reply:
     words = MEASURE[lang]
     drafts = [[FREE, words["batch_free"]]]
     drafts += [[f"{HEAD}{name}", words["batch_head"].format(name=name)] for name in HEADS]
-    drafts += [[name, shape.title] for name, shape in SHAPES.items()]
-    published = [[name, _curve_title(name, lang)] for name in CURVES]
-    bits = [[each, words["batch_bits"].format(n=each)] for each in BITS]
+    shapes = [[name, _own("shape", name, shape.title, lang)] for name, shape in SHAPES.items()]
+    drafts += shapes
+    bits = [[each, words["batch_bits_n"].format(n=each)] for each in BITS]
     return {
         "first": FIRST,
-        "hardware": [[name, device.title] for name, device in HARDWARE.items()],
-        "targets": [[name, shape.title] for name, shape in SHAPES.items()],
+        "hardware": [
+            [name, _own("device", name, device.title, lang)] for name, device in HARDWARE.items()
+        ],
+        "targets": shapes,
         "drafts": drafts,
         "contexts": [[size, f"{size:,}"] for size in CONTEXTS],
         "bits": [["", words["batch_bits_usual"]], *bits],
-        "published": [["", words["batch_published_none"]], *published],
+        "published": [
+            [name, _own("curve", name, curve.title, lang)] for name, curve in CURVES.items()
+        ],
         "gammas": MAX_GAMMA,
         "pairs": pair_choices(lab, lang),
         "view": roofline_reply(FIRST, lang),
     }
 
 
-def _curve_title(name: str, lang: str) -> str:
-    """Return what a published curve is of."""
-    return MEASURE[lang].get(f"batch_curve_{name}") or CURVES[name].title
+def _own(kind: str, name: str, usual: str, lang: str) -> str:
+    """Return a title or source in the page's language where it has one of its own."""
+    return MEASURE[lang].get(f"batch_{kind}_{name}") or usual
 
 
 def read_setting(given: Mapping[str, Any], lang: str) -> tuple[Setting, Speculation, int]:
@@ -119,18 +127,19 @@ def roofline_reply(given: Mapping[str, Any], lang: str) -> Reply:
                 (words["batch_fig_fixed"].format(n=chain.drafted), [p.speedup for p in curve]),
                 (words["batch_fig_best"], [best.speedup for best in bests]),
             ],
-            points=_published(given, lang),
             crossing=meets,
             words={key: words[f"batch_fig_{key}"] for key in ("batch", "speedup")},
         ),
         "crossing": meets,
-        "sentences": [
-            *_sentences(setting, curve, bests, meets, lang),
-            *_published_sentence(given, lang),
-        ],
+        "terms": pass_terms(
+            [point.verify for point in curve],
+            over="batch",
+            words={key: words[f"batch_term_{key}"] for key in TERM_WORDS},
+        ),
+        "sentences": _sentences(setting, curve, bests, meets, lang),
         "table": _table(curve, bests, lang),
         "sources": [
-            words["batch_source"].format(text=device.source),
+            words["batch_source"].format(text=_own("from", device.name, device.source, lang)),
             getattr(device.shares_source, lang),
             words["batch_source"].format(text=setting.target.source),
         ],
@@ -138,27 +147,30 @@ def roofline_reply(given: Mapping[str, Any], lang: str) -> Reply:
     }
 
 
-def _published(
-    given: Mapping[str, Any], lang: str
-) -> list[tuple[str, tuple[int, ...], tuple[float, ...]]]:
-    """Return the published curve of a request as points; none if it asks for none."""
-    curve = CURVES.get(str(given.get("published") or ""))
-    if curve is None:
-        return []
-    name = MEASURE[lang]["batch_published_points"].format(title=_curve_title(curve.name, lang))
-    return [(name, curve.batches, curve.speedups)]
+def published_reply(given: Mapping[str, Any], lang: str) -> Reply:
+    """Return a published batch curve beside the roofline in the same setting, and its error.
 
-
-def _published_sentence(given: Mapping[str, Any], lang: str) -> list[Reply]:
-    words, curve = MEASURE[lang], CURVES.get(str(given.get("published") or ""))
-    if curve is None:
-        return []
-    text = words["batch_published_source"].format(
+    Raises:
+        BadInput: if there is no such curve.
+    """
+    name, words = str(given.get("name")), MEASURE[lang]
+    if name not in CURVES:
+        raise BadInput("There is no such curve.", "Reload the page.", code="prove_request")
+    found, curve = check_curve(name), CURVES[name]
+    keys = ("batch", "speedup", "published", "held_out", "modelled", "fitted")
+    errors = words["batch_published_error"].format(
+        modelled=percent(found.error), fitted=percent(found.held_out_error)
+    )
+    source = words["batch_published_source"].format(
         paper=f"{curve.paper}, {curve.place}",
         link=f"https://arxiv.org/abs/{curve.arxiv}",
         setting=getattr(curve.setting, lang),
     )
-    return [say(text, "info", words["ms_published"])]
+    return {
+        "figure": published_curve(found, words={key: words[f"batch_fig_{key}"] for key in keys}),
+        "sentences": [say(errors, "info", words["ms_published"])],
+        "source": source,
+    }
 
 
 def _alpha(given: Mapping[str, Any]) -> float:

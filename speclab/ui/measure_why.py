@@ -27,7 +27,7 @@ from speclab.ui.prove_panel import Reply
 from speclab.ui.texts_measure import MEASURE
 from speclab.ui.texts_measure_panels import ZH_DIAGNOSIS
 
-MOST_CHARS, MOST_ROWS = 4_000_000, 500
+MOST_CHARS, MOST_ROWS, MOST_NAME = 4_000_000, 500, 120
 STEP_MS: tuple[float, float] = (0.001, 1e6)
 WORDS = {"en": SENTENCES, "zh": ZH_DIAGNOSIS}
 TONES = {"faster": "good", "slower": "bad", "same": "open", "plain": "info"}
@@ -135,22 +135,28 @@ def _of_trace(lab: Lab, trace: Trace, given: Mapping[str, Any], lang: str) -> Re
     except Fault as fault:
         raise _unreadable() from fault
     facts = words["why_trace"].format(
-        method=label_text(lab, _label_of(trace), lang),
-        pair=pair_title(lab, trace.spec.pair, lang),
+        method=_run_title(lab, trace, lang),
+        pair=pair_title(lab, trace.spec.pair, lang)[:MOST_NAME],
         rounds=len(trace.rounds),
         tokens=len(trace.emitted),
     )
     return {**_reply(found, means, lang), "notes": [facts, note]}
 
 
-def _label_of(trace: Trace) -> str:
-    """Return method and numbers of a run, as labels are written."""
+def _run_title(lab: Lab, trace: Trace, lang: str) -> str:
+    """Return a run's method with its numbers; what the lab does not know only by name."""
+    method = trace.spec.method
+    if method not in lab.methods:
+        return method[:MOST_NAME]
     numbers = [
         f"{name}={value}"
         for name, value in trace.spec.params.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
-    return ":".join((trace.spec.method, *numbers[:4]))
+    try:
+        return label_text(lab, ":".join((method, *numbers[:4])), lang)
+    except BadInput:
+        return method
 
 
 def _plain_step(lab: Lab, trace: Trace, given: Mapping[str, Any], lang: str) -> tuple[float, str]:
@@ -251,8 +257,9 @@ def _is_plain_of(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def _row_title(lab: Lab, row: Mapping[str, Any], lang: str) -> str:
-    label = str(row["label"])
-    title = label_text(lab, label, lang) if parse_label(label)[0] in lab.methods else label
+    label = str(row["label"])[:MOST_NAME]
+    known = parse_label(label)[0] in lab.methods
+    title = label_text(lab, label, lang) if known else label
     if "axis" in row and "value" in row:
-        return f"{title}, {value_text(str(row['axis']), row['value'], lang)}"
+        return f"{title}, {value_text(str(row['axis']), row['value'], lang)[:MOST_NAME]}"
     return f"{title}, T = {row['temperature']:g}"

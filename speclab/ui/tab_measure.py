@@ -104,6 +104,7 @@ class Measure:
             answers={
                 "roofline": lambda given: measure_batch.roofline_reply(given, lang),
                 "arrivals": lambda given: measure_arrivals.arrivals_reply(given, lang),
+                "published": lambda given: measure_batch.published_reply(given, lang),
                 "passes": lambda given: measure_passes.recorded_reply(lab, given, lang),
             },
             plan=lambda given, stop: measure_passes.passes_plan(lab, given, stop, lang),

@@ -99,11 +99,24 @@ EN: dict[str, str] = {
     "why_setting_c": "c",
     "why_setting_round": "cost of a round (plain steps)",
     # published curves
-    "batch_published": "Published points",
-    "batch_published_none": "none",
-    "batch_published_points": "{title} (published)",
-    "batch_published_source": "{paper}, {link}. {setting}. Set device, target and draft above to "
-    "compare; engines lose more than the model.",
+    "batch_published": "Published curves beside the model",
+    "batch_published_which": "Curve",
+    "batch_published_how": "The roofline in the setting of the paper, as it is and with two times "
+    "that an engine loses in every round fitted to every other point.",
+    "batch_published_error": "The model as it is is off by {modelled} (median). With the engine's "
+    "losses fitted it is off by {fitted} on the points left out.",
+    "batch_published_source": "{paper}, {link}. {setting}.",
+    "batch_fig_published": "published",
+    "batch_fig_held_out": "published, left out of the fit",
+    "batch_fig_modelled": "roofline (modelled)",
+    "batch_fig_fitted": "with the engine's losses (modelled)",
+    "batch_terms_chart": "What the pass with drafts waits for",
+    "batch_term_weights": "reading the weights",
+    "batch_term_kv": "reading the KV cache",
+    "batch_term_compute": "arithmetic",
+    "batch_term_overhead": "launch overhead",
+    "batch_term_milliseconds": "ms per pass",
+    "batch_term_batch": "batch size",
     "batch_curve_sglang-eagle-1": "EAGLE, chain of 3, SGLang on H100",
     "batch_curve_sglang-eagle-3": "EAGLE-3, chain of 3, SGLang on H100",
     "batch_curve_vllm-eagle-1": "EAGLE, chain of 2, vLLM on RTX 3090",
@@ -111,6 +124,11 @@ EN: dict[str, str] = {
     "batch_curve_sglang-dflash-math": "DFlash, block of 16, Qwen3 8B, SGLang on B200",
     "batch_curve_sglang-eagle-3-tree": "EAGLE-3, tree of 60 nodes, SGLang on B200",
     "batch_curve_sglang-dflash-moe": "DFlash, block of 16, Qwen3-Coder 30B-A3B, SGLang on B200",
+    "batch_device_cpu-2": "Laptop CPU, two cores",
+    "batch_from_cpu-2": "two channels of DDR4-3200 (2 × 8 bytes × 3.2 GT/s); two cores at 3 GHz "
+    "with two AVX2 units each (32 float32 operations a cycle)",
+    "batch_shape_qwen3-30b-a3b": "Qwen3 30B-A3B (128 experts, 8 per token)",
+    "batch_shape_mixtral-8x7b": "Mixtral 8x7B (8 experts, 2 per token)",
 }
 
 ZH: dict[str, str] = {
@@ -200,11 +218,24 @@ ZH: dict[str, str] = {
     "why_setting_c": "c",
     "why_setting_round": "一轮的成本（普通步数）",
     # published curves
-    "batch_published": "文献中的点",
-    "batch_published_none": "无",
-    "batch_published_points": "{title}（文献）",
-    "batch_published_source": "{paper}，{link}。{setting}。请在上面选择相应的设备、目标和草稿"
-    "进行比较；引擎的损失比模型更多。",
+    "batch_published": "文献中的曲线与模型",
+    "batch_published_which": "曲线",
+    "batch_published_how": "在论文设定下的屋顶线：一条是原样，另一条加上引擎每轮损失的两项时间，"
+    "这两项只按间隔的点拟合。",
+    "batch_published_error": "模型原样的误差（中位数）是 {modelled}。拟合引擎的损失之后，"
+    "在没有参与拟合的点上误差是 {fitted}。",
+    "batch_published_source": "{paper}，{link}。{setting}。",
+    "batch_fig_published": "文献",
+    "batch_fig_held_out": "文献，未参与拟合",
+    "batch_fig_modelled": "屋顶线（模型计算）",
+    "batch_fig_fitted": "加上引擎的损失（模型计算）",
+    "batch_terms_chart": "带草稿的前向在等什么",
+    "batch_term_weights": "读取权重",
+    "batch_term_kv": "读取 KV 缓存",
+    "batch_term_compute": "计算",
+    "batch_term_overhead": "启动开销",
+    "batch_term_milliseconds": "每次前向的毫秒",
+    "batch_term_batch": "批量",
     "batch_curve_sglang-eagle-1": "EAGLE，链长 3，H100 上的 SGLang",
     "batch_curve_sglang-eagle-3": "EAGLE-3，链长 3，H100 上的 SGLang",
     "batch_curve_vllm-eagle-1": "EAGLE，链长 2，RTX 3090 上的 vLLM",
@@ -212,4 +243,9 @@ ZH: dict[str, str] = {
     "batch_curve_sglang-dflash-math": "DFlash，块长 16，Qwen3 8B，B200 上的 SGLang",
     "batch_curve_sglang-eagle-3-tree": "EAGLE-3，60 个节点的树，B200 上的 SGLang",
     "batch_curve_sglang-dflash-moe": "DFlash，块长 16，Qwen3-Coder 30B-A3B，B200 上的 SGLang",
+    "batch_device_cpu-2": "笔记本电脑 CPU，两个核心",
+    "batch_from_cpu-2": "两通道 DDR4-3200（2 × 8 字节 × 3.2 GT/s）；3 GHz 的两个核心，"
+    "各有两个 AVX2 单元（每周期 32 次 float32 运算）",
+    "batch_shape_qwen3-30b-a3b": "Qwen3 30B-A3B（128 个专家，每词元 8 个）",
+    "batch_shape_mixtral-8x7b": "Mixtral 8x7B（8 个专家，每词元 2 个）",
 }

@@ -22,6 +22,24 @@ function arrivalsFold(given, call, request) {
   return foldNode(label('batch_arrivals'), badges('modelled'), fine(label('batch_arrivals_how')), make('div', {class: 'pv-fields'}, rates.node, tokens.node, run), status.node, verdict.node, plot.node, note, table, more);
 }
 
+// A published curve beside the model in the same setting.
+function publishedFold(given, call) {
+  const status = statusLine(), verdict = verdictBox(), plot = plotBox(given.plotly, label('batch_published')), source = part();
+  const which = selectField('published', label('batch_published_which'), given.published, load);
+  async function load() {
+    const reply = await call('published', {name: which.select.value}).catch(() => ({error: label('no_answer')}));
+    status.say(reply.error || '', reply.error ? 'bad' : 'info');
+    if (reply.error) return;
+    verdict.say(...reply.sentences);
+    plot.show(reply.figure);
+    source.replaceChildren(make('p', {class: 'pv-fine'}, linked(reply.source)));
+  }
+  const fold = foldNode(label('batch_published'), badges('published', 'modelled'), fine(label('batch_published_how')), make('div', {class: 'pv-fields'}, which.node), status.node, verdict.node, plot.node, source);
+  let seen = false;
+  fold.addEventListener('toggle', () => { if (fold.open && !seen) { seen = true; load(); } });
+  return fold;
+}
+
 // Passes on several texts, timed here; the alpha of the slider says what they leave.
 function passesFold(element, given, call, alpha) {
   const costs = figureCard(given.plotly, label('batch_costs_chart'), ['measured']), speeds = figureCard(given.plotly, label('batch_speeds_chart'), ['modelled']);
@@ -55,7 +73,7 @@ function passesFold(element, given, call, alpha) {
 function mountMeasure(element, given, call) {
   const {first} = given, status = statusLine(), verdict = verdictBox(), table = part(), sources = part(), assumptions = part();
   const chart = figureCard(given.plotly, label('batch_chart'), ['modelled'], label('batch_how'));
-  const selects = Object.fromEntries([['hardware', given.hardware], ['target', given.targets], ['draft', given.drafts], ['context', given.contexts], ['bits', given.bits], ['published', given.published]].map(([name, list]) => [name, selectField(name, label(`batch_${name}`), list, () => reload(0))]));
+  const selects = Object.fromEntries([['hardware', given.hardware], ['target', given.targets], ['draft', given.drafts], ['context', given.contexts], ['bits', given.bits]].map(([name, list]) => [name, selectField(name, label(`batch_${name}`), list, () => reload(0))]));
   const alpha = slider('alpha', label('batch_alpha'), {low: 0, high: 1, step: 0.01, value: first.alpha}, () => reload(), (x) => x.toFixed(2));
   const gamma = slider('gamma', label('batch_gamma'), {low: 0, high: given.gammas, step: 1, value: first.gamma}, () => reload());
   for (const [name, field] of Object.entries(selects)) field.select.value = first[name];
@@ -66,12 +84,14 @@ function mountMeasure(element, given, call) {
   function show(view) {
     verdict.say(...view.sentences);
     chart.show(view.figure);
+    terms.show(view.terms);
     table.replaceChildren(tableNode(view.table), fine(label('batch_table_note')));
     sources.replaceChildren(...view.sources.map((text) => make('p', {class: 'pv-fine'}, linked(text))));
     assumptions.replaceChildren(make('ul', {}, view.assumptions.map((text) => make('li', {}, text))));
     element.dataset.crossing = view.crossing ?? '';
   }
-@@, {class: 'pv-card'}, make('div', {class: 'pv-fields'}, Object.values(selects).map((field) => field.node)), make('div', {class: 'ms-controls'}, alpha.node, gamma.node), status.node, verdict.node),
-    chart.node, passesFold(element, given, call, alpha), arrivals, foldNode(label('batch_table'), table), foldNode(label('batch_assumptions'), assumptions, sources));
+  const arrivals = arrivalsFold(given, call, request), terms = foldedFigure(given.plotly, label('batch_terms_chart'), badges('modelled'));
+  element.append(make('section', {class: 'pv-card'}, make('div', {class: 'pv-fields'}, Object.values(selects).map((field) => field.node)), make('div', {class: 'ms-controls'}, alpha.node, gamma.node), status.node, verdict.node),
+    chart.node, passesFold(element, given, call, alpha), arrivals, publishedFold(given, call), terms.node, foldNode(label('batch_table'), table), foldNode(label('batch_assumptions'), assumptions, sources));
   show(given.view);
 }
