@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from speclab.core.errors import BadInput
 from speclab.deploy.engines import ENGINES
 from speclab.deploy.folders import export_folder
 from speclab.deploy.plans import Configuration, make_wish
+from speclab.models import catalogue
 
 ASSETS = Path(__file__).parents[2] / "assets" / "models"
 
@@ -24,8 +26,10 @@ def tensors(place: Path) -> dict[str, tuple[int, ...]]:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("exported")
-    for kind in ("draft", "target", "eagle3", "medusa"):
-        export_folder(kind, "pocket", root / kind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "load_pair", cache(catalogue.load_pair))
+        for kind in ("draft", "target", "eagle3", "medusa"):
+            export_folder(kind, "pocket", root / kind, say=print)
     return root
 
 
