@@ -9,7 +9,6 @@ from typing import Any
 
 import gradio as gr
 
-from speclab.core.errors import BadInput
 from speclab.core.roofline_rounds import RoundCost, Speculation, batch_curve, best_chain, crossing
 from speclab.lab import speed_curves
 from speclab.lab.hardware import HARDWARE, usual_setting
@@ -21,6 +20,7 @@ from speclab.ui.backend import Lab
 from speclab.ui.lesson_figures import LIVE, component, in_turn, recording, series_of, told
 from speclab.ui.lesson_speed_figures import recorded_runs
 from speclab.ui.lessons import measured
+from speclab.ui.measure_reports import recorded
 from speclab.ui.prove_panel import Reply, answering
 from speclab.ui.texts import WORDS
 from speclab.ui.texts_learn import WORDS_LEARN
@@ -183,25 +183,18 @@ def measure_ladder(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[s
                 yield words["ladder_progress"].format(done=done, count=count), view
 
 
-def draft_ladder(lab: Lab, lang: str, *, pair: str, report: str, caption: str) -> None:
+def draft_ladder(lab: Lab, lang: str, *, pair: str, caption: str) -> None:
     """Show the drafts of one target from a table to the target itself; measured here if asked.
 
-    Args:
-        pair: whose ladder. report: a recorded one in `assets/benchmarks`; shown if it is there.
+    It opens with a recorded ladder of the pair if `assets/benchmarks` holds one.
     """
     words = WORDS_DRAFTS[lang]
+    found = [each for each in recorded("ladder").values() if each["pair"] == pair]
     message: dict[str, Any] = {"ladder": None, "caption": caption, "words": words}
-    try:
-        found = measured(report)
-    except BadInput:
-        message |= {"badge": words["measured_now"], "detail": words["ladder_none"]}
-    else:
-        detail = series_of(found, lab, lang)["detail"]
-        message |= {
-            "ladder": ladder_view(found, lang),
-            "detail": detail,
-            "badge": words["measured"],
-        }
+    message |= {"badge": words["measured"], "detail": words["ladder_none"]}
+    if found:
+        detail = series_of(found[-1], lab, lang)["detail"]
+        message |= {"ladder": ladder_view(found[-1], lang), "detail": detail}
     figure = component("draft_ladder", message, parts=("axes",), elem_id="draft-ladder")
     button = gr.Button(words["ladder_here"], elem_id="ladder", elem_classes="sl-measure")
     here = {"badge": words["measured_now"], "detail": WORDS_LEARN[lang]["this_machine"]}

@@ -20,6 +20,7 @@ from speclab.ui.backend import Lab
 from speclab.ui.depths import depths
 from speclab.ui.texts import WORDS
 from speclab.ui.texts_errors import error_text, sentence
+from speclab.ui.texts_heads import HEADS
 
 Tone = Literal["info", "busy", "good", "error", "warning"]
 
@@ -54,6 +55,24 @@ def banner(lab: Lab, trace: Trace, lang: str) -> str:
     """Return the sentence that says why speculation did nothing; empty if it did something."""
     key = lab.banner(trace)
     return WORDS[lang].get(f"banner_{key}", key) if key else ""
+
+
+def drafting(lab: Lab, trace: Trace, lang: str) -> dict[str, str] | None:
+    """Return what drafted in a run; None where the lab does not know the method.
+
+    Returns:
+        `kind`: "draft_model", "head" or "none"; of a head also `label` and `name`, the head that
+        the method needs. The pair's draft model takes no part in a run with a head.
+    """
+    method = lab.methods.get(trace.spec.method)
+    needs = getattr(getattr(method, "card", None), "needs", None)
+    if needs is None:
+        return None
+    heads = sorted(need.removeprefix("head:") for need in needs if need.startswith("head:"))
+    if heads:
+        label = HEADS[lang]["hd_head"].lower()
+        return {"kind": "head", "label": label, "name": ", ".join(heads)}
+    return {"kind": "draft_model" if "draft_model" in needs else "none"}
 
 
 def rule_source(verify: Callable[..., Any]) -> list[str]:
@@ -99,6 +118,7 @@ def load_message(
             "badge": badge,
             "summary": summary(lab, trace, lang),
             "depths": depths(trace, lang),
+            "drafting": drafting(lab, trace, lang),
             "rule_source": rule_source(rule.verify) if rule else [],
             "banner": "" if live else banner(lab, trace, lang),
             "warnings": [sentence(warning, lang) for warning in trace.warnings],

@@ -79,7 +79,9 @@ function paintHeader() {
   const spec = store.trace.spec, facts = [];
   if (spec.method) facts.push([label('method'), spec.method]);
   if (spec.target) facts.push([label('target'), spec.target.name]);
-  if (spec.drafts?.length) facts.push([label('draft'), spec.drafts.map((draft) => draft.name).join(', ')]);
+  const drafting = store.drafting || {kind: 'draft_model'};
+  if (drafting.kind === 'head') facts.push([drafting.label, drafting.name]);
+  else if (drafting.kind === 'draft_model' && spec.drafts?.length) facts.push([label('draft'), spec.drafts.map((draft) => draft.name).join(', ')]);
   if (spec.rule) facts.push([label('rule'), spec.rule]);
   if (spec.method) facts.push([label('temperature_short'), spec.sampling.temperature ?? 1], [label('seed'), spec.seed ?? 0]);
   ui.meta.replaceChildren(...facts.map(([name, value]) => make('span', {class: 'fact'}, make('i', {}, name), ' ', String(value))));

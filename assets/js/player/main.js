@@ -161,7 +161,7 @@ element.addEventListener('keydown', (event) => {
 });
 
 function refresh(message) {
-  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source'], ['warnings', 'warnings'], ['depths', 'depths']]) {
+  for (const [name, field] of [['summary', 'summary'], ['badge', 'badge'], ['banner', 'banner'], ['rule_source', 'source'], ['warnings', 'warnings'], ['depths', 'depths'], ['drafting', 'drafting']]) {
     if (message[name] !== undefined && message[name] !== null) store[field] = message[name];
   }
   if (message.live !== undefined) store.live = message.live;

@@ -43,7 +43,7 @@ function tokenName(token, carry = NO_BYTES, limit = 40) {
 
 function emptyStore() {
   return {
-    run: null, live: false, done: true, stopped: false, incomplete: false, warnings: null, badge: '', banner: '', summary: [], source: [], depths: null,
+    run: null, live: false, done: true, stopped: false, incomplete: false, warnings: null, badge: '', banner: '', summary: [], source: [], depths: null, drafting: null,
     trace: {spec: {sampling: {}}, prompt_tokens: [], rounds: [], pieces: {}},
     rounds: [], carry: NO_BYTES, text: '', promptItems: [],
   };
