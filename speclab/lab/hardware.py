@@ -19,8 +19,10 @@ GPU_SHARES = LocalText(
     "（EAGLE-3，表 4）；所有 GPU 都沿用。",
 )
 CPU_SHARES = LocalText(
-    "Assumed: not fitted to any machine. Measure v(n) on your own.",
-    "假定值，没有按任何机器校准。请在自己的机器上测量 v(n)。",
+    "Set once near the step and v(17) measured on two cores with SmolLM2 135M in float32 "
+    "(assets/benchmarks/smollm2-135m-cpu-float32.json); other processors differ.",
+    "按两核机器上 SmolLM2 135M（float32）实测的单步时间与 v(17) 设定一次"
+    "（assets/benchmarks/smollm2-135m-cpu-float32.json）；其他处理器会不同。",
 )
 
 
@@ -55,7 +57,7 @@ _DEVICES = (
         flops_per_s={"float32": 192e9},
         memory_bytes=16e9,
         bandwidth_share=0.6,
-        compute_share=0.6,
+        compute_share=0.25,
         pass_overhead_s=2.0e-4,
         layer_overhead_s=1.5e-4,
         source=(

@@ -10,7 +10,13 @@ import typer
 
 from speclab.core.errors import BadInput
 from speclab.core.roofline import ModelShape, Setting
-from speclab.core.roofline_rounds import RoundCost, Speculation, batch_curve, crossing
+from speclab.core.roofline_rounds import (
+    RoundCost,
+    Speculation,
+    batch_curve,
+    crossing,
+    with_engine,
+)
 from speclab.lab.terminal import check_place, show, write_json
 
 MOST_BATCHES = 64
@@ -27,6 +33,9 @@ def speed_model(
     weight_bytes: Annotated[
         float | None, typer.Option(help="Per parameter: 2 bfloat16, 0.5 four bits.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Time lost per round: none, or as fitted on a published curve.")
+    ] = "none",
     qps: Annotated[
         str, typer.Option(help="Comma list of requests per second: simulate arrivals.")
     ] = "",
@@ -49,6 +58,7 @@ def speed_model(
     else:
         setting = _setting(target, hardware, weight_bytes)
         chain = Speculation.chain(_alpha(alpha), gamma, _draft(draft, setting.target))
+        chain = _in_engine(chain, engine)
         if qps:
             data, lines = arrivals_report(setting, chain, _numbers("qps", qps), requests, seed)
         else:
@@ -99,10 +109,21 @@ def _draft(name: str, target: ModelShape) -> ModelShape | None:
     return HEADS[name](target) if name in HEADS else shape_named(name)
 
 
+def _in_engine(chain: Speculation, engine: str) -> Speculation:
+    """Return the chain with the time that an engine loses in a round."""
+    if engine == "none":
+        return chain
+    from speclab.lab.published_check import check_curve
+
+    found = check_curve(engine)
+    return with_engine(chain, found.round_overhead_s, found.sequence_overhead_s)
+
+
 def preset_report() -> tuple[dict[str, Any], list[str]]:
     """Return the presets with their sources."""
     from speclab.lab.hardware import HARDWARE
     from speclab.lab.model_shapes import HEADS, SHAPES
+    from speclab.lab.published import CURVES
 
     lines = ["devices:"]
     for device in HARDWARE.values():
@@ -118,10 +139,12 @@ def preset_report() -> tuple[dict[str, Any], list[str]]:
         for shape in SHAPES.values()
     ]
     lines.append(f"heads: {', '.join(HEADS)}")
+    lines.append(f"engines: none, {', '.join(CURVES)}")
     data = {
         "devices": [asdict(device) for device in HARDWARE.values()],
         "shapes": [asdict(shape) for shape in SHAPES.values()],
         "heads": list(HEADS),
+        "engines": ["none", *CURVES],
     }
     return data, lines
 
@@ -154,7 +177,7 @@ def roofline_report(
     lines = [
         f"{setting.target.title} on {setting.hardware.title}, {setting.weight_bytes:g} bytes per "
         f"weight, {context:,} tokens in each cache; {draft}, gamma {chain.drafted}, "
-        f"E[N] {chain.tokens_per_pass:.2f}. Modelled.",
+        f"E[N] {chain.tokens_per_pass:.2f}, engine {_engine_words(chain)}. Modelled.",
         f"batch  plain ms  {f'v({chain.drafted + 1})':>6}      c  speedup  tokens/s  (plain)"
         "  waits for   memory GB",
     ]
@@ -188,8 +211,8 @@ def arrivals_report(
     found = sweep(setting, chain, qps=qps, traffic=Traffic(num_requests=requests, seed=seed))
     lines = [
         f"{setting.target.title} on {setting.hardware.title}: {requests:,} requests of "
-        f"{found.traffic.prompt_tokens} + {found.traffic.new_tokens} tokens, seed {seed}. "
-        "Modelled.",
+        f"{found.traffic.prompt_tokens} + {found.traffic.new_tokens} tokens, seed {seed}, engine "
+        f"{_engine_words(chain)}. Modelled.",
         "   QPS  policy    latency p50    p99 s   TTFT p50 s   ms/token p50    tokens/s   batch",
     ]
     for place in range(len(found.plain)):
@@ -264,6 +287,14 @@ def published_report() -> tuple[dict[str, Any], list[str]]:
         },
     }
     return data, lines
+
+
+def _engine_words(chain: Speculation) -> str:
+    """Return what the engine loses in a round."""
+    lost = chain.round_overhead_s, chain.sequence_overhead_s
+    if not any(lost):
+        return "without losses"
+    return f"losing {1e3 * lost[0]:.1f} ms a round and {1e3 * lost[1]:.2f} ms a sequence"
 
 
 def _row(values: Sequence[float], form: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -143,6 +145,18 @@ def test_with_experts_a_second_token_is_not_free() -> None:
     sparse = verify_costs(usual_setting("mixtral-8x7b", "h100"), widths=(4,))[4]
     assert dense < 1.05
     assert sparse > 1.8
+
+
+def test_the_laptop_is_near_what_was_measured() -> None:
+    """The CPU's two shares were set to this report: step, v(9) and v(17) within a third."""
+    place = Path(__file__).parents[2] / "assets/benchmarks/smollm2-135m-cpu-float32.json"
+    costs = json.loads(place.read_text(encoding="utf-8"))["costs"]
+    here = usual_setting("smollm2-135m", "cpu-2")
+    step = pass_cost(here, context=128).seconds
+    assert step == pytest.approx(costs["target_step_s"], rel=1 / 3)
+    modelled = verify_costs(here, widths=(9, 17), context=128)
+    for width in (9, 17):
+        assert modelled[width] == pytest.approx(costs["verify_cost"][str(width)], rel=1 / 3)
 
 
 def test_an_ideal_machine_gives_leviathans_formula() -> None:

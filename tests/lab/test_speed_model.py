@@ -76,6 +76,8 @@ def test_presets_name_their_sources() -> None:
     [
         (["--batch", "1,4", "--json", "-"], 0, '"crossing_batch": null'),
         (["--draft", "none", "--batch", "1", "--weight-bytes", "0.5"], 0, "a free draft"),
+        (["--batch", "1", "--engine", "sglang-eagle-3"], 0, "losing 2.7 ms a round"),
+        (["--engine", "abacus"], 2, "no published curve 'abacus'"),
         (["--batch", "1,x"], 2, "'1,x'"),
         (["--batch", "1.5"], 2, "whole numbers"),
         (["--batch", "0"], 2, "batch"),
