@@ -31,6 +31,7 @@ class Axis:
         name: public name. kind: what it changes: the method's parameters, the sampling or the
             request. symbol: of formulas, or empty. unit: of the values. values: usual ones.
         low, high: bounds of what may be asked; None for words.
+        usual_prompts: per value, so that a whole sweep of the bundled pair takes under a minute.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Axis:
     values: tuple[Value, ...] = ()
     low: float | None = None
     high: float | None = None
+    usual_prompts: int = 9
 
     def check(self, value: Value) -> None:
         """Refuse a value outside the bounds.
@@ -122,7 +124,7 @@ AXES: dict[str, Axis] = {
             low=0.05,
             high=1.0,
         ),
-        Axis(name="family", kind="request"),
+        Axis(name="family", kind="request", usual_prompts=3),
         Axis(
             name="output-length",
             kind="request",
@@ -130,6 +132,7 @@ AXES: dict[str, Axis] = {
             values=(8, 16, 32, 64, 128),
             low=2,
             high=4096,
+            usual_prompts=5,
         ),
         Axis(
             name="prompt-length",
@@ -138,6 +141,7 @@ AXES: dict[str, Axis] = {
             values=(16, 64, 192, 448),
             low=4,
             high=100_000,
+            usual_prompts=6,
         ),
     )
 }

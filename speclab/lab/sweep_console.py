@@ -42,7 +42,7 @@ def sweep(
         str | None, typer.Option(help="Comma list of labels; default: all that the axis changes.")
     ] = None,
     temperature: Annotated[float | None, typer.Option(help="Of every point; 0 is greedy.")] = None,
-    prompts: Annotated[int, typer.Option(help="Per value.")] = 9,
+    prompts: Annotated[int | None, typer.Option(help="Per value; default: the axis's.")] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
     repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
     device: DeviceOption = "auto",
@@ -61,13 +61,14 @@ def sweep(
         _finish(batches, _counted(batches, "passes"), print_batches, json_to, keep)
         return
     from speclab.lab.sweep import Sweep, SweepPlan
+    from speclab.lab.sweep_axes import axis_named
 
     plan = SweepPlan(
         axis=axis,
         values=tuple(map(_value, _listed(values))),
         methods=_listed(methods),
         temperature=temperature,
-        num_prompts=prompts,
+        num_prompts=axis_named(axis).usual_prompts if prompts is None else prompts,
         max_new_tokens=max_new_tokens,
         repeats=repeats,
     )
