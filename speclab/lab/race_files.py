@@ -1,13 +1,17 @@
 """Recorded races: written small, read back as they were run.
 
 Repeats of a lane share prompt and seed, so they differ in their seconds only: after the first one
-the file keeps just those. A repeat that did differ is kept whole.
+the file keeps just those. A repeat that did differ is kept whole. Evidence and the coins of trees,
+which no race shows, are left out.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +25,15 @@ PARTS = ("start_s", "draft_s", "target_s", "verify_s", "commit_s")
 DIGITS = 7
 
 
-def _rounded(trace: Trace) -> Trace:
+def _trimmed(trace: Trace) -> Trace:
+    """Return a run without what no race shows: evidence, the coins of trees, nanoseconds."""
     rounds = tuple(
-        replace(r, timing=Timing(**{k: round(v, DIGITS) for k, v in asdict(r.timing).items()}))
+        replace(
+            r,
+            evidence=(),
+            verdict=r.verdict if r.tree.is_chain else replace(r.verdict, flips=()),
+            timing=Timing(**{k: round(v, DIGITS) for k, v in asdict(r.timing).items()}),
+        )
         for r in trace.rounds
     )
     return replace(trace, rounds=rounds, prefill_s=round(trace.prefill_s, DIGITS))
@@ -43,7 +53,7 @@ def race_to_json(result: RaceResult) -> str:
     """Return a race as one line of JSON."""
     data = encode_record(result)
     for runs, line in zip(result.runs, data["runs"], strict=True):
-        kept = [_rounded(trace) for trace in runs.traces]
+        kept = [_trimmed(trace) for trace in runs.traces]
         if kept:
             line["traces"] = [
                 _seconds(trace)
@@ -54,16 +64,20 @@ def race_to_json(result: RaceResult) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _whole(first: dict[str, Any], seconds: dict[str, Any]) -> dict[str, Any]:
+def _repeat(first: Trace, seconds: dict[str, Any]) -> Trace:
     """Return a repeat that was kept as seconds only."""
-    if len(seconds["timing"]) != len(first["rounds"]):
+    rows, prefill_s = seconds["timing"], seconds["prefill_s"]
+    if len(rows) != len(first.rounds):
         raise TraceFormatError("A repeat of the race has other rounds than the first one.")
-    rounds = [
-        {**round_, "timing": dict(zip(PARTS, row, strict=True))}
-        for round_, row in zip(first["rounds"], seconds["timing"], strict=True)
-    ]
-    spec = {**first["spec"], "created": seconds["created"]}
-    return {**first, "rounds": rounds, "prefill_s": seconds["prefill_s"], "spec": spec}
+    if not all(isinstance(x, float | int) and isfinite(x) for x in (prefill_s, *chain(*rows))):
+        raise TraceFormatError("A repeat of the race has seconds that are no finite numbers.")
+    timings = [Timing(**dict(zip(PARTS, map(float, row), strict=True))) for row in rows]
+    return replace(
+        first,
+        rounds=tuple(replace(r, timing=t) for r, t in zip(first.rounds, timings, strict=True)),
+        prefill_s=float(prefill_s),
+        spec=replace(first.spec, created=str(seconds["created"])),
+    )
 
 
 def race_from_json(text: str) -> RaceResult:
@@ -87,14 +101,24 @@ def race_from_json(text: str) -> RaceResult:
             values={"found": repr(version), "known": SCHEMA_VERSION},
         )
     try:
-        for line in data["runs"]:
-            traces = line.get("traces", [])
-            line["traces"] = [
-                _whole(traces[0], each) if "timing" in each else each for each in traces
-            ]
+        lines = [line.pop("traces", []) for line in data["runs"]]
+        result = decode_record(RaceResult, data, "race")
+        runs = [
+            replace(runs, traces=_traces(line))
+            for runs, line in zip(result.runs, lines, strict=True)
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TraceFormatError(f"A repeat of the race is broken: {error!r:.80}.") from error
-    return decode_record(RaceResult, data, "race")
+        raise TraceFormatError(f"The race is broken: {error!r:.80}.") from error
+    return replace(result, runs=tuple(runs))
+
+
+def _traces(lines: Sequence[dict[str, Any]]) -> tuple[Trace, ...]:
+    """Return the runs of a lane; what is not repeated is decoded once."""
+    found: list[Trace] = []
+    for line in lines:
+        whole = "timing" not in line
+        found.append(decode_record(Trace, line) if whole else _repeat(found[0], line))
+    return tuple(found)
 
 
 def race_file(pair: str, preset: str, folder: Path = FOLDER) -> Path:

@@ -10,6 +10,7 @@ import gradio as gr
 from speclab import __version__
 from speclab.ui import theme
 from speclab.ui.backend import Lab
+from speclab.ui.tab_compare import Compare
 from speclab.ui.tab_deploy import Deploy
 from speclab.ui.tab_heads import Heads
 from speclab.ui.tab_learn import Learn
@@ -27,6 +28,7 @@ DELETE_EVERY_S = 3_600
 """Seconds after which files of visitors are deleted."""
 TABS: dict[str, Any] = {
     "watch": Watch,
+    "compare": Compare,
     "heads": Heads,
     "measure": Measure,
     "prove": Prove,

@@ -213,8 +213,17 @@ def test_a_broken_file_is_refused(raced: RaceStep) -> None:
     for text in ("{", "[]", json.dumps({**data, "schema_version": 9})):
         with pytest.raises(TraceFormatError):
             race_from_json(text)
-    data["runs"][0]["traces"][1]["timing"].pop()
+    repeat = data["runs"][0]["traces"][1]
+    for wrong in ("soon", None, [1]):
+        broken = {**repeat, "prefill_s": wrong}
+        data["runs"][0]["traces"][1] = broken
+        with pytest.raises(TraceFormatError, match="no finite numbers"):
+            race_from_json(json.dumps(data))
+    data["runs"][0]["traces"][1] = {**repeat, "timing": repeat["timing"][1:]}
     with pytest.raises(TraceFormatError, match="other rounds"):
+        race_from_json(json.dumps(data))
+    data["runs"][0]["traces"][1] = {"timing": 3}
+    with pytest.raises(TraceFormatError, match="broken"):
         race_from_json(json.dumps(data))
 
 
