@@ -3,7 +3,7 @@ const two = (value) => value.toFixed(2);
 
 // A drawing with grid lines and numbers; `x` and `y` turn values into places.
 function axes({width, height, xs, ys, xTicks, yTicks, xLabel, yLabel, label, xText = String, yText = (v) => v.toFixed(1), logX = false}) {
-  const unit = parseFloat(getComputedStyle(root).fontSize) * 0.78, left = unit * 3, right = unit * 1.2, top = unit * (yLabel ? 2.3 : 1), bottom = unit * 2.8;
+  const unit = parseFloat(getComputedStyle(root).fontSize) * 0.78, left = unit * 3, right = unit * 1.2, top = unit * (yLabel ? 2.3 : 1), bottom = unit * 3.3;
   const share = logX ? (value) => Math.log(value / xs[0]) / Math.log(xs[1] / xs[0]) : (value) => (value - xs[0]) / (xs[1] - xs[0]);
   const x = (value) => left + share(value) * (width - left - right), y = (value) => top + ((ys[1] - value) * (height - top - bottom)) / (ys[1] - ys[0]);
   const clip = `clip-${Math.random().toString(36).slice(2)}`;

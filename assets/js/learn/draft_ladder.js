@@ -34,7 +34,7 @@ function draw(data) {
     parts.push(make('p', {class: 'total'}, fillIn(words.ladder_top, {top: by('alpha').name, fast: by('speed').name}), ' ', make('span', {class: 'badge'}, badge), ' ', make('small', {}, detail)), body,
       make('ul', {class: 'legend column'}, make('li', {}, make('i', {class: 'swatch level-key'}), make('span', {}, words.ladder_lines, ' ', make('span', {class: 'badge'}, words.modelled)))), table(data));
     if (ladder.missing.length) parts.push(make('p', {class: 'small'}, fillIn(words.ladder_missing, {names: ladder.missing.join(', ')})));
-  } else parts.push(make('p', {class: 'total'}, detail));
+  } else parts.push(make('p', {class: 'about'}, detail));
   root.replaceChildren(make('figure', {class: 'draft-ladder draft-plane speed-figure'}, parts, make('p', {class: `status ${tone || ''}`, role: tone === 'error' ? 'alert' : 'status'}, status || ''), make('figcaption', {}, caption)));
   element.dataset.rungs = String(ready ? ladder.rungs.length : 0);
   if (ready) {
