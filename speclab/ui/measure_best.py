@@ -94,13 +94,14 @@ def _starts(lab: Lab, lang: str) -> Iterator[Reply]:
             if alpha is None or ratio is None or parse_label(label)[0] != DRAFT:
                 continue
             gamma = gamma_of(label)
+            temperature = row.get("temperature", report.get("temperature", 0.0))
             title = MEASURE[lang]["best_run"].format(
                 pair=f"{pair_title(lab, report['pair'], lang)} {report['dtype']}",
-                method=f"γ = {gamma}",
+                method=f"γ = {gamma}, T = {temperature:g}",
                 date=report["created"][:10],
             )
             yield {
-                "name": f"{name}/{gamma}",
+                "name": f"{name}/{label}/{temperature}",
                 "title": title,
                 "alpha": round(alpha, 2),
                 "c": round(ratio, 2),
