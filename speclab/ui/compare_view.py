@@ -232,10 +232,11 @@ class RaceView:
             lane=self._name(best.lane), speedup=f"{speedup.ratio:.2f}", spread=self._spread(speedup)
         )
         measured = words["cp_mark_measured"]
-        if len(ranked) > 1 and ranked[1][1].high >= speedup.low:
+        tie = len(ranked) > 1 and ranked[1][1].high >= speedup.low
+        if tie:
             close = words["cp_tie"].format(lane=self._name(ranked[1][0].lane))
             text += close if self.lang == "zh" else f" {close}"
-        found = [_say(measured, text, "good" if faster else "open")]
+        found = [_say(measured, text, "good" if faster and not tie else "open")]
         most = max(ranked, key=lambda pair: self.paces[pair[0].lane.label].block_efficiency or 0.0)
         tau = self.paces[most[0].lane.label].block_efficiency or 0.0
         if most[0] is not best and tau > (self.paces[best.lane.label].block_efficiency or 0.0):

@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from speclab.core.errors import BadInput, TraceFormatError, UnsupportedModel
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
 from speclab.core.rules import RULES
-from speclab.lab.race import WARM_TOKENS, RaceStep, added_memory, run_race, same_text
+from speclab.lab.race import WARM_TOKENS, RaceResult, RaceStep, added_memory, run_race, same_text
 from speclab.lab.race_files import race_file, race_from_json, race_to_json, recorded_races
 from speclab.lab.race_plan import (
     BASELINE,
@@ -227,6 +228,12 @@ def test_a_broken_file_is_refused(raced: RaceStep) -> None:
         race_from_json(json.dumps(data))
 
 
+@cache
+def recorded(name: str) -> RaceResult:
+    """Return a race that ships."""
+    return race_from_json(race_file("pocket", name).read_text(encoding="utf-8"))
+
+
 RECORDED = [name for name in RACES if race_file("pocket", name).exists()]
 
 
@@ -237,7 +244,7 @@ def test_every_race_that_ships_is_one_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_races_were_run_by_the_weights_that_ship(name: str) -> None:
-    result = race_from_json(race_file("pocket", name).read_text(encoding="utf-8"))
+    result = recorded(name)
     assert result.complete and result.repeats >= 2
     traces: list[Trace] = []
     for runs in result.runs:
@@ -253,7 +260,7 @@ def test_recorded_races_were_run_by_the_weights_that_ship(name: str) -> None:
 
 
 def test_memory_added_is_of_the_draft_or_the_heads_that_a_lane_uses() -> None:
-    result = race_from_json(race_file("pocket", RECORDED[0]).read_text(encoding="utf-8"))
+    result = recorded(RECORDED[0])
     for runs in result.runs:
         memory, needs = added_memory(runs.traces[0]), METHODS[runs.lane.method].card.needs
         assert memory is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclab.core.errors import BadInput
@@ -68,6 +68,8 @@ runs = st.builds(
     seconds,
 )
 
+few = settings(max_examples=20)
+
 BY_HAND = run((4, 2, 0.1, 0.3), (4, 0, 0.2, 0.3), (4, 4, 0.1, 0.5), prefill_s=2.0, idle_s=7.0)
 
 
@@ -114,6 +116,7 @@ def test_nothing_emitted_and_nothing_drafted_is_said_to_be_nothing() -> None:
     assert plain.ttft_s == pytest.approx(0.1)
 
 
+@few
 @given(runs)
 def test_the_mean_gap_between_tokens_is_the_time_per_token(trace: Trace) -> None:
     gaps, pace = token_gaps_s(trace), pace_of([trace])
@@ -127,6 +130,7 @@ def test_the_mean_gap_between_tokens_is_the_time_per_token(trace: Trace) -> None
         assert pace.tpot_p50_s == pytest.approx(wanted, abs=1e-9)
 
 
+@few
 @given(runs)
 def test_times_rise_and_end_with_the_request(trace: Trace) -> None:
     times = emission_times_s(trace)
@@ -138,6 +142,7 @@ def test_times_rise_and_end_with_the_request(trace: Trace) -> None:
         assert times == pytest.approx(decoding, abs=1e-9)
 
 
+@few
 @given(runs)
 def test_bursts_hold_every_token_and_their_waits_add_up_to_the_gaps(trace: Trace) -> None:
     found = bursts(trace)
@@ -146,6 +151,7 @@ def test_bursts_hold_every_token_and_their_waits_add_up_to_the_gaps(trace: Trace
     assert sum(burst_gaps_s(trace)) == pytest.approx(sum(token_gaps_s(trace)), abs=1e-9)
 
 
+@few
 @given(runs)
 def test_one_number_is_defined_once(trace: Trace) -> None:
     """What the player's counters say of a run and what its pace says are the same."""
@@ -168,6 +174,7 @@ def test_one_number_is_defined_once(trace: Trace) -> None:
         assert mine == (value if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)), name
 
 
+@few
 @given(st.lists(runs, min_size=1, max_size=3), seconds)
 def test_a_longer_prefill_delays_the_first_token_and_nothing_else(
     traces: list[Trace], more: float
@@ -179,6 +186,7 @@ def test_a_longer_prefill_delays_the_first_token_and_nothing_else(
     assert after.tpot_s == before.tpot_s and after.tokens_per_s == before.tokens_per_s
 
 
+@few
 @given(st.lists(seconds, max_size=40), st.integers(1, 30))
 def test_the_bins_of_all_gaps_lose_none(gaps: list[float], bins: int) -> None:
     edges = gap_edges_s(gaps, bins)

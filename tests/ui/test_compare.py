@@ -276,6 +276,22 @@ def test_a_race_that_was_stopped_at_once_shows_nothing_and_says_so() -> None:
     assert last == {"op": "status", "tone": "info", "text": COMPARE["en"]["cp_nothing"]}
 
 
+def test_a_race_that_is_stopped_later_keeps_its_whole_repeats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.ui.fake_lab.ROUND_S", 0.0)
+    lab, stop, messages = fake_lab(), StopFlag(), []
+    plan = read_plan(lab, {**GIVEN, "repeats": 5}, "en")
+    for message in race_work(lab, plan, stop, "en")("pocket"):
+        messages.append(message)
+        stop.raised = message["op"] == "progress" and "Repeat 3 of 5" in message["text"]
+    shares = [each["share"] for each in messages if each["op"] == "progress"]
+    assert shares == sorted(shares) and shares[-1] < 1.0
+    last = messages[-1]
+    assert last["op"] == "race" and last["status"].endswith("whole repeats: 2.")
+    assert last["sentences"] and all(lane["bursts"] for lane in last["lanes"])
+
+
 # --- in a browser ---------------------------------------------------------------------------------
 
 
