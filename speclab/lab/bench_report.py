@@ -15,6 +15,8 @@ from speclab.lab.readme_part import Part, markdown_table
 PART = Part(name="bench", command="python -m speclab bench --readme")
 VERSIONS = (1, 2)
 SHOWN_WIDTHS = ("3", "5", "17")
+LINE_WIDTH = 136
+"""Columns of text that a table on a terminal may take, even where none says how wide it is."""
 Row = Mapping[str, Any]
 Report = Mapping[str, Any]
 
@@ -68,8 +70,8 @@ def _optional(text: Callable[[Any], str], value: Any) -> str:
 
 
 def _rate(row: Row) -> str:
-    low, high = row["tokens_per_s_low"], row["tokens_per_s_high"]
-    return f"{row['tokens_per_s']:.0f} ({low:.0f}–{high:.0f})"
+    digits = 0 if row["tokens_per_s"] >= 100.0 else 1
+    return ranged(row, "tokens_per_s", digits)
 
 
 def _milliseconds(value: float) -> str:
@@ -258,20 +260,35 @@ def write_readme() -> Path:
     return PART.write(readme_tables())
 
 
+SPEED = (
+    "method",
+    "T",
+    "tokens/s (spread of repeats)",
+    "τ",
+    "speedup (95 %)",
+    "× counterpart (95 %)",
+)
+"""Columns of the first table on a terminal; the rest follow in a second one."""
+
+
 def print_report(report: Report) -> None:
-    """Print a report as tables."""
+    """Print a report as two tables: how fast, and when tokens came and what was thrown away."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
+    console = Console(highlight=False, width=max(console.width, LINE_WIDTH))
     console.print(heading(report).replace("`", ""))
-    head, body = table_of(report["rows"], COLUMNS)
-    table = Table(box=None)
-    for name in head:
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for cells in body:
-        table.add_row(*(cell.replace("`", "") for cell in cells))
-    console.print(table)
+    rest = ("method", "T", *(name for name in COLUMNS if name not in SPEED))
+    for names in (SPEED, rest):
+        head, body = table_of(report["rows"], {name: COLUMNS[name] for name in names})
+        table = Table(box=None)
+        for name in head:
+            table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+        for cells in body:
+            table.add_row(*(cell.replace("`", "") for cell in cells))
+        console.print()
+        console.print(table)
     for line in (fastest(report), *reference_lines(report)):
         console.print(line.replace("`", ""))
     for complaint in report.get("calibration", {}).get("complaints", ()):
