@@ -147,6 +147,7 @@ def test_a_lesson_is_read_block_by_block(tmp_path: Path) -> None:
         (HEAD + PREDICT.replace("feedback", "hint").replace("ANSWER", "0"), 8, "text and feedback"),
         (HEAD + "a\n{{pocket-cpu-float32 costs.no .1f}}\n", 9, "nothing measured"),
         (HEAD + "{{../secret costs.no .1f}}\n", 8, "nothing measured"),
+        (HEAD + "{{pocket-cpu-float32 rows.no-such-method.tau .1f}}\n", 8, "nothing measured"),
         (HEAD + "{{pocket-cpu-float32 costs.verify_cost d}}\n", 8, "nothing measured"),
     ],
 )

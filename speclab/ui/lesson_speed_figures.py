@@ -52,7 +52,7 @@ def curves_reply(given: dict[str, Any]) -> Reply:
 
 
 def recorded_runs(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the runs with a draft model of a benchmark report, as points over gamma."""
+    """Return the greedy runs with a draft model of a benchmark report, as points over gamma."""
     from speclab.lab.labels import gamma_of
 
     return [
@@ -66,7 +66,7 @@ def recorded_runs(report: dict[str, Any]) -> list[dict[str, Any]]:
             "modelled": row.get("speedup_modelled"),
         }
         for row in report["rows"]
-        if row["method"].startswith("draft-model:")
+        if row["method"].startswith("draft-model:") and row.get("temperature", 0.0) == 0.0
     ]
 
 

@@ -11,7 +11,8 @@ Markdown with `## headings`, `$formulas$` and fences at the left margin:
 
 `{{FILE PATH FORMAT}}` stands for one entry of `assets/benchmarks/FILE.json`, for example
 `{{pocket-cpu-float32 costs.verify_cost.17 .1f}}`, or of the manifest of a bundled head, for example
-`{{heads/pocket/medusa accuracies.0.0 .2f}}`: measured numbers are never typed.
+`{{heads/pocket/medusa accuracies.0.0 .2f}}`: measured numbers are never typed. A line of `rows` is
+named by its method: `{{pocket-cpu-float32 rows.draft-model:num_speculative_tokens=5.tau .2f}}`.
 """
 
 from __future__ import annotations
@@ -272,6 +273,22 @@ def measured(file: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def _entry(value: Any, key: str) -> Any:
+    """Return an entry of a report; of a list by place, or the greedy line of a method by its name.
+
+    Raises:
+        LookupError: if there is none.
+    """
+    if not isinstance(value, list):
+        return value[key]
+    if key.isdecimal():
+        return value[int(key)]
+    for line in value:
+        if line.get("method") == key and line.get("temperature", 0.0) == 0.0:
+            return line
+    raise LookupError(f"no line {key}")
+
+
 def _fill(path: Path, line: int, text: str) -> str:
     """Put measured numbers in the place of `{{FILE PATH FORMAT}}`."""
 
@@ -280,9 +297,9 @@ def _fill(path: Path, line: int, text: str) -> str:
             file, keys, form = match[1].split()
             value: Any = measured(file)
             for key in keys.split("."):
-                value = value[int(key)] if isinstance(value, list) else value[key]
+                value = _entry(value, key)
             return format(value, form)
-        except (ValueError, LookupError, TypeError, BadInput) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, BadInput) as error:
             at = line + text[: match.start()].count("\n")
             raise LessonFault(path, at, f"{match[0]} names nothing measured: {error}.") from None
 
