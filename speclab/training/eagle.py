@@ -43,6 +43,7 @@ from speclab.training.losses import law_loss
 
 WORK_DIR = Path("runs/heads")
 RANKS = 10
+PROBE_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,10 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
         draft_vocab=len(draft_ids),
     )
     last, layer, hidden = model.model.layers[-1], module.decoder(), config.hidden_size
-    own = {key: value for key, value in last.state_dict().items() if key in layer.state_dict()}
+    own = {key: value.clone() for key, value in last.state_dict().items()}
+    if kind == "eagle1":
+        fit_to_features(own, model, draft_ids[:PROBE_TOKENS])
+    own = {key: value for key, value in own.items() if key in layer.state_dict()}
     with torch.no_grad():
         if kind == "eagle3":
             for name in ("q_proj", "k_proj", "v_proj"):
@@ -141,6 +145,30 @@ def start_module(kind: Kind, model: Any, draft_ids: Tensor, seed: int) -> EagleM
         if module.fc.bias is not None:
             module.fc.bias.zero_()
     return module
+
+
+@torch.no_grad()
+def fit_to_features(own: dict[str, Tensor], model: Any, ids: Tensor) -> None:
+    """Change the last layer's weights so that it reads and adds to states after the final norm.
+
+    Features of EAGLE-1 are such states, and its layer has no norm before attention: that norm goes
+    into the projections, the final one into what the layer adds.
+
+    Args:
+        own: weights of the target's last layer by key. model: the target.
+        ids: text on which the size of the states is measured [n].
+    """
+    norm, seen = model.model.norm, []
+    hook = norm.register_forward_hook(lambda _, given, after: seen.extend((given[0], after)))
+    try:
+        model.model(input_ids=ids[None], use_cache=False)
+    finally:
+        hook.remove()
+    before, after = (float(states.float().pow(2).mean(-1).sqrt().median()) for states in seen)
+    for name in ("q_proj", "k_proj", "v_proj"):
+        own[f"self_attn.{name}.weight"] *= own["input_layernorm.weight"] / after
+    for key in ("self_attn.o_proj.weight", "mlp.down_proj.weight"):
+        own[key] *= norm.weight[:, None] / before
 
 
 def head_loss(target: FrozenTarget, recipe: Recipe, draft_ids: Tensor) -> loop.LossFunction:
