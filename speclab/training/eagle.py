@@ -336,7 +336,12 @@ def named_target(source: str) -> dict[str, str]:
     """Return what the manifest says of the target; only bundled weights are the same everywhere."""
     if source.startswith("bundled:"):
         return {"target": source}
-    return {"trained_on": source.partition(", cached")[0]}
+    return {"trained_on": public_source(source)}
+
+
+def public_source(source: str) -> str:
+    """Return where weights came from, without the place where this machine keeps them."""
+    return source.partition(", cached")[0]
 
 
 def train_head(

@@ -33,6 +33,7 @@ from speclab.models.heads.medusa import MedusaHead
 from speclab.models.precision import autocast
 from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
+from speclab.training.eagle import named_target, public_source
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.frozen_target import FrozenTarget
 from speclab.training.head_parts import frequent_tokens, write_description
@@ -324,7 +325,7 @@ def train_head(
     measured = measured_accuracies(whole.eval(), handle, prompts, recipe)
     description = {
         "name": kind,
-        "target": handle.source,
+        **named_target(handle.source),
         "licence": "Apache-2.0",
         "recipe": {"name": kind, "target": target, **dataclasses.asdict(recipe)},
         "text": text.facts,
@@ -334,7 +335,7 @@ def train_head(
         **measured,
     }
     folder = output or work / f"{kind}-weights"
-    return write_head(folder, whole, config_of(kind, recipe, handle.source), description, log)
+    return write_head(folder, whole, config_of(kind, recipe, public_source(handle.source)), description, log)
 
 
 def law_tokens(counts: np.ndarray, recipe: Recipe, vocab: int) -> Tensor | None:

@@ -160,7 +160,7 @@ def test_heads_learn_and_what_is_written_is_what_was_trained(
     after = counting_pair.model.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before)
     assert min(manifest["held_out_top1"]) > 0.95
-    assert read_manifest(folder) == manifest and manifest["target"] == "counting@1"
+    assert read_manifest(folder) == manifest and manifest["trained_on"] == "counting@1"
     assert {"config.json", "model.safetensors", "training.jsonl"} <= manifest["files"].keys()
     lines = (folder / "training.jsonl").read_text().splitlines()
     losses = [json.loads(line)["loss"] for line in lines if "loss" in json.loads(line)]
