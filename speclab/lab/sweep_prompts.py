@@ -49,11 +49,10 @@ def halves(prompts: Sequence[tuple[str, Prompt]]) -> tuple[list[Prompt], list[Pr
     """
     seen: dict[str, int] = defaultdict(int)
     parts: tuple[list[Prompt], list[Prompt]] = ([], [])
-    odd = 0
+    first: dict[str, int] = {}
     for family, tokens in prompts:
-        if not seen[family]:
-            odd += 1
-        parts[(seen[family] + odd) % 2].append(tokens)
+        first.setdefault(family, len(first))
+        parts[(seen[family] + first[family]) % 2].append(tokens)
         seen[family] += 1
     if not all(parts):
         raise BadInput(

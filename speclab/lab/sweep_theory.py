@@ -40,8 +40,8 @@ def theory_lines(points: Sequence[Point], costs: Mapping[str, Any]) -> dict[str,
     gammas = list(range(deepest + 1))
     for method in dict.fromkeys(point["method"] for point in points):
         own = [point for point in points if point["method"] == method]
-        counted = _alpha_and_share(own)
-        if method == BASELINE or counted is None:
+        counted = None if method == BASELINE else _alpha_and_share(own)
+        if counted is None:
             continue
         alpha, share = counted
         drafted = sum(point["drafted_per_round"] * point["rounds"] for point in own)

@@ -1,0 +1,175 @@
+"""Sweeps: points beside plain decoding, stopped where one likes, theory over them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from speclab.core.errors import BadInput
+from speclab.core.theory import walltime_speedup
+from speclab.lab.head_numbers import Measured
+from speclab.lab.knobs import chain_label, depth_of, with_knobs
+from speclab.lab.measuring import BASELINE, Unit, measure
+from speclab.lab.sweep import Sweep, SweepPlan, points_of, swept_methods
+from speclab.lab.sweep_axes import AXES, axis_named, label_at, methods_for
+from speclab.lab.sweep_prompts import halves, prompts_of_length
+from speclab.lab.sweep_theory import theory_lines
+from speclab.models.pair import Pair
+
+
+def test_a_sweep_yields_points_beside_plain_decoding(pocket: Pair) -> None:
+    plan = SweepPlan(
+        values=(1, 3),
+        methods=("draft-model", "prompt-lookup"),
+        num_prompts=2,
+        max_new_tokens=10,
+        passes=1,
+    )
+    sweep = Sweep(pocket, plan)
+    steps = list(sweep)
+    assert [step.done for step in steps if not step.points] == [1, 2, 3, 4]
+    assert all(step.total == 4 for step in steps)
+    report = sweep.report()
+    assert json.loads(json.dumps(report)) == report
+    assert report["complete"] and report["kind"] == "sweep" and report["schema_version"] == 1
+    assert report["points"] == [point for step in steps for point in step.points]
+    assert len(report["points"]) == 6 and swept_methods(report["points"]) == list(plan.methods)
+    for point in report["points"]:
+        assert point["speedup_low"] <= point["speedup"] <= point["speedup_high"]
+        assert point["seconds_per_token"] > 0 and point["num_prompts"] == 2
+        assert point["emitted_tokens"] == 20 and point["greedy_agreement"] == 1.0
+    for plain in points_of(report, BASELINE):
+        assert plain["speedup"] == plain["tau"] == 1.0
+        assert plain["seconds_per_token"] == plain["plain_seconds_per_token"]
+    deeper = points_of(report, "draft-model")
+    assert [point["value"] for point in deeper] == [1, 3]
+    assert deeper[0]["drafted_per_round"] <= 1.0 < deeper[1]["drafted_per_round"] <= 3.0
+    assert set(report["theory"]) >= {"draft-model"}
+    assert len(report["theory"]["draft-model"]["speedup"]) == 4
+
+
+def test_a_stopped_sweep_keeps_complete_prompts(pocket: Pair) -> None:
+    plan = SweepPlan(
+        values=(1, 2), methods=("draft-model",), num_prompts=3, max_new_tokens=6, passes=1
+    )
+    asked = []
+
+    def stopped() -> bool:
+        asked.append(1)
+        return len(asked) > 2 + 4 + 1  # two warm-ups, two whole prompts, one run of the third
+
+    sweep = Sweep(pocket, plan, stopped=stopped)
+    list(sweep)
+    report = sweep.report()
+    assert not report["complete"]
+    assert {point["value"] for point in report["points"]} == {1}
+    assert {point["num_prompts"] for point in report["points"]} == {2}
+    early = Sweep(pocket, plan, stopped=lambda: True)
+    assert [step for step in early if step.points] == [] and early.report()["points"] == []
+
+
+def test_closing_a_sweep_keeps_its_points(pocket: Pair) -> None:
+    plan = SweepPlan(
+        values=(1, 2), methods=("draft-model",), num_prompts=2, max_new_tokens=6, passes=1
+    )
+    sweep = Sweep(pocket, plan)
+    steps = iter(sweep)
+    while not next(steps).points:
+        pass
+    steps.close()  # type: ignore[attr-defined]
+    assert {point["value"] for point in sweep.report()["points"]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "name"),
+    [
+        ("temperature", 0.7, "temperature"),
+        ("top-p", 0.6, "top_p"),
+        ("output-length", 5, "max_new_tokens"),
+        ("family", "copy", None),
+        ("prompt-length", 40, None),
+        ("nodes", 6, None),
+    ],
+)
+def test_axes_change_what_they_say(pocket: Pair, axis: str, value, name: str | None) -> None:
+    method = "medusa" if axis == "nodes" else "prompt-lookup"
+    plan = SweepPlan(
+        axis=axis, values=(value,), methods=(method,), num_prompts=1, max_new_tokens=6, passes=1
+    )
+    sweep = Sweep(pocket, plan)
+    list(sweep)
+    point = points_of(sweep.report(), method)[0]
+    assert point["value"] == value
+    if name is not None:
+        assert point[name] == value
+    if axis == "top-p":
+        assert point["temperature"] == 1.0
+    if axis == "nodes":
+        assert "tree_nodes=6" in point["label"] and point["shape"] == "tree"
+
+
+def test_turns_are_paired(pocket: Pair) -> None:
+    units = {label: Unit(pair=pocket, label=label, max_new_tokens=3) for label in (BASELINE,)}
+    measured: dict[str, Measured] = {}
+    prompts = prompts_of_length(pocket, 12, 2)
+    assert [len(prompt) for prompt in prompts] == [12, 12] and prompts[0] != prompts[1]
+    assert list(measure(units, prompts, measured, repeats=2)) == [1, 2, 3, 4]
+    assert set(measured[BASELINE].seconds) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_knobs_have_many_names() -> None:
+    assert chain_label("draft-model", 3) == "draft-model:num_speculative_tokens=3"
+    assert chain_label("eagle-3", 3) == "eagle-3:depth=3:top_k=1:total_tokens=3"
+    assert chain_label("draft-tree", 3) is None and chain_label("medusa", 30) is None
+    assert with_knobs("prompt-lookup", width=2) is None
+    assert depth_of("hydra:num_heads=2") == 2 and depth_of(BASELINE) is None
+    width = AXES["width"]
+    assert label_at(width, "draft-tree", 2) == "draft-tree:depth=3:width=2"
+    assert label_at(width, "draft-model", 2) is None
+    assert label_at(AXES["family"], "medusa", "copy") == "medusa"
+
+
+def test_bad_plans_name_the_value(pocket: Pair) -> None:
+    for changed, word in (
+        ({"axis": "colour"}, "colour"),
+        ({"values": (0,)}, "gamma"),
+        ({"values": (2.5,)}, "whole"),
+        ({"values": tuple(range(1, 40))}, "at most"),
+        ({"num_prompts": 0}, "num_prompts"),
+        ({"temperature": -1.0}, "temperature"),
+    ):
+        with pytest.raises(BadInput, match=word):
+            SweepPlan(**changed)
+    with pytest.raises(BadInput, match="poems"):
+        Sweep(pocket, SweepPlan(axis="family", values=("poems",)))
+    with pytest.raises(BadInput, match="swept"):
+        methods_for(pocket, axis_named("nodes"), ("draft-model",))
+
+
+def test_halves_share_the_families() -> None:
+    names = ("a", "b", "c")
+    prompts = [(name, (number, names.index(name))) for number in range(4) for name in names]
+    first, second = halves(prompts)
+    assert not set(first) & set(second)
+    for half in (first, second):
+        assert sorted(family for _, family in half) == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(BadInput, match="halves"):
+        halves(prompts[:1])
+
+
+def test_theory_is_leviathans_where_passes_are_free() -> None:
+    plain = {"method": BASELINE, "target_s_per_round": 0.01, "value": 2}
+    point = {
+        **{"method": "draft-model", "value": 2, "acceptance_rate": 0.8, "rounds": 100},
+        **{"acceptance": {"reached": [80, 64]}, "drafting_rounds": 100},
+        **{"drafted_per_round": 2.0, "draft_s_per_round": 0.004},
+    }
+    costs = {"verify_cost": {"1": 1.0, "33": 1.0}}
+    lines = theory_lines([plain, point], costs)["draft-model"]
+    assert lines["acceptance_rate"] == pytest.approx(0.8)
+    assert lines["cost_ratio"] == pytest.approx(0.2)
+    assert lines["speedup"] == pytest.approx([walltime_speedup(0.8, g, 0.2) for g in (0, 1, 2)])
+    assert lines["perfect"][2] == pytest.approx(3 / 1.4)
+    assert lines["break_even"][1] == pytest.approx(0.2)
+    assert theory_lines([point], costs) == {}
