@@ -214,7 +214,11 @@ def run_gpu_check(
 def _bench(name: str, device: str, progress: Progress) -> dict[str, Any]:
     pair = load_pair(name, device=device)
     plan = BenchPlan(
-        methods=("draft-model", "eagle-3"), repeats=2, num_prompts=8, max_new_tokens=64
+        methods=("draft-model", "eagle-3"),
+        repeats=2,
+        num_prompts=8,
+        max_new_tokens=64,
+        allow_busy=True,
     )
     progress(f"{name}: draft-model and eagle-3 against plain decoding")
     return run_bench(pair, plan, progress=progress)
