@@ -27,11 +27,13 @@ from speclab.core.records import Round, Verdict
 from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES, lossless_rules
 from speclab.core.trees import TokenTree
+from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.methods.autoregressive import Autoregressive
 from speclab.methods.draft_model import DraftModel
 from speclab.models.toy import ToyModel
 from speclab.testing.toy_heads import heads_for
+from speclab.testing.toy_stops import toy_stops
 
 GREEDY = Sampling(temperature=0.0)
 NO_LIMIT = 1_000_000
@@ -176,6 +178,8 @@ def begin(
         target=session,
         prefill_features=session.prefill_features,
         heads=heads_for(target),
+        stops=toy_stops(),
+        clock=ScriptedClock(),
     )
     return Decoding(
         session=session,

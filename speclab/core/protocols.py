@@ -270,6 +270,7 @@ class DraftKit:
         target: the target's session, for methods that share its layers or cache; read only.
         prefill_features: per tap in `card.needs`, the prompt's features [len(prompt)-1, hidden].
         heads: trained heads by name.
+        stops: learned stops of this pair by method.
         clock: where the method may read time from.
     """
 
@@ -281,6 +282,7 @@ class DraftKit:
     target: Session | None = None
     prefill_features: Mapping[str, NDArray] = field(default_factory=dict)
     heads: Mapping[str, Any] = field(default_factory=dict)
+    stops: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock | None = None
 
 

@@ -128,7 +128,9 @@ class Evidence:
         node: the node it concerns; -1 for the whole proposal.
         start, stop: a span of absolute positions (`copied_from`), else 0.
         value: a number (`head`: which head; `confidence`: a probability; `grown`: how many
-            candidates are left out here, of the least probable ones).
+            candidates are left out here, of the least probable ones; `draft_length`: how many
+            tokens were planned at most; `stopped_early`: the chance of a rejection that ended the
+            draft, 0 for another reason).
         values: `confidence`: per node how probable the draft takes its whole path to be [n];
             `grown`: the same per candidate [m].
         tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,
@@ -137,7 +139,14 @@ class Evidence:
     """
 
     kind: Literal[
-        "copied_from", "no_match", "head", "pool_hit", "stopped_early", "confidence", "grown"
+        "copied_from",
+        "no_match",
+        "head",
+        "pool_hit",
+        "stopped_early",
+        "confidence",
+        "grown",
+        "draft_length",
     ]
     node: int = -1
     start: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import ClassVar
 
 
 class WallClock:
@@ -23,7 +24,13 @@ class WallClock:
 
 
 class ScriptedClock:
-    """A clock that advances by a fixed step at every reading: for golden traces and tests."""
+    """A clock that advances by a fixed step at every reading: for golden traces and proofs.
+
+    Attributes:
+        repeats: a run that is run again reads the same seconds.
+    """
+
+    repeats: ClassVar[bool] = True
 
     def __init__(self, step_s: float = 0.001) -> None:
         self._step_s, self._readings = step_s, 0

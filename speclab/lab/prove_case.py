@@ -12,10 +12,12 @@ from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Method, VerifyRule, taps_of
 from speclab.core.randomness import Randomness
 from speclab.core.rules import rule_named
+from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.lab.runs import ParamValue, check_compatible, heads_of, model_id, provenance
 from speclab.methods import make_method
 from speclab.models.pair import Pair
+from speclab.models.stops import bundled_stops
 from speclab.stats.report import Report, check_level
 from speclab.testing import exact_bias
 
@@ -112,7 +114,10 @@ class Case:
         return taps_of(self.method, self.heads)
 
     def begin(self, rng: Randomness, pair: Pair, rule: VerifyRule | None = None) -> Decoding:
-        """Open a run of the unmodified decode loop on the models of `pair`."""
+        """Open a run of the unmodified decode loop on the models of `pair`.
+
+        Its drafter's clock ticks once per reading: a proof runs the loop again and again.
+        """
         session = pair.target.open(self.tokens, self.taps)
         kit = DraftKit(
             prompt=self.tokens,
@@ -123,6 +128,8 @@ class Case:
             target=session,
             prefill_features=session.prefill_features if self.taps else {},
             heads=self.heads,
+            stops=bundled_stops(pair.name),
+            clock=ScriptedClock(),
         )
         return Decoding(
             session=session,

@@ -117,6 +117,7 @@ def _draws_chains(case: Case) -> bool:
     return (
         isinstance(method, DraftModel)
         and not method.shared_noise
+        and method.draft_length == "constant"
         and not sampling.penalised
         and not sampling.greedy
         and not method.draft_sampling(sampling).greedy

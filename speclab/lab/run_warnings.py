@@ -30,6 +30,11 @@ def run_warnings(
         warnings.append(
             f"{shortest.name} holds {shortest.max_context} tokens; beyond that nothing is drafted."
         )
+    if getattr(method, "draft_length", "constant") == "goodput":
+        warnings.append(
+            "The draft length follows measured seconds: at one seed the text may differ from run "
+            "to run; its law does not."
+        )
     trees = (pair.target, *drafts[:1]) if "tree_mask" in method.card.needs else ()
     warnings += [
         f"{model.name} cannot attend to a tree: its root-to-leaf paths are evaluated as a batch, "

@@ -31,6 +31,7 @@ from speclab.engine.recording import LawRecorder, record_counts
 from speclab.lab.run_warnings import run_warnings
 from speclab.methods import heads_of, make_method
 from speclab.models.pair import Pair
+from speclab.models.stops import bundled_stops
 
 ParamValue = float | int | str | bool | None
 
@@ -335,6 +336,7 @@ def _kit(
         target=session,
         prefill_features=session.prefill_features,
         heads=heads,
+        stops=bundled_stops(pair.name),
         clock=clock,
     )
 

@@ -24,6 +24,13 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import TokenTree
+from speclab.methods.draft_length import (
+    DRAFT_LENGTH,
+    STOP_THRESHOLD,
+    ChainLength,
+    DraftLength,
+    chain_length,
+)
 
 
 class DraftModelRun:
@@ -36,6 +43,7 @@ class DraftModelRun:
         gamma: most tokens per round.
         min_confidence: stop after a token whose q is below it (the token is kept).
         shared_noise: draw with the Gumbel noise that the target's own draw spends there.
+        length: how long chains become; None: gamma.
     """
 
     def __init__(
@@ -46,8 +54,10 @@ class DraftModelRun:
         gamma: int,
         min_confidence: float,
         shared_noise: bool = False,
+        length: ChainLength | None = None,
     ) -> None:
-        self._sampling, self._gamma, self._eos = sampling, gamma, kit.eos_ids
+        self._sampling, self._eos = sampling, kit.eos_ids
+        self._length = length or ChainLength(gamma)
         self._min_confidence, self._shared_noise = min_confidence, shared_noise
         self._greedy_row = sampling.greedy and not sampling.penalised
         self._prompt_length = len(kit.prompt)
@@ -56,22 +66,25 @@ class DraftModelRun:
         self.session: Session | None = draft.open(kit.prompt) if fits else None
 
     def propose(self, room: Room, rng: Randomness) -> Proposal:
-        """Draw up to gamma tokens, each from the draft's law given those before it.
+        """Draw up to as many tokens as planned, each from the draft's law given those before it.
 
         **Source:** Leviathan et al. 2211.17192, algorithm 1, lines 1-4.
         """
         session = self.session
         if session is None:
             return NO_PROPOSAL
-        start = session.length
-        depth = min(self._gamma, room.max_depth, room.max_nodes, self._max_context - start)
+        planned = self._length.plan()
+        shown = self._length.evidence(planned)
+        fits = self._max_context - session.length
+        depth = min(planned, room.max_depth, room.max_nodes, fits)
         if depth <= 0:
-            return NO_PROPOSAL
+            self._length.drafted(0)
+            return Proposal(evidence=shown)
         tokens: list[int] = []
         laws: list[Law | None] = []
         raw: list[Callable[[], Law]] = []
-        stopped = False
-        for _ in range(depth):
+        early: tuple[Evidence, ...] = ()
+        for left in reversed(range(depth)):
             row = session.score().row(0)
             if self._greedy_row:
                 token, law = row.top(), None
@@ -83,15 +96,17 @@ class DraftModelRun:
             raw.append(row.raw)
             session.commit((), token)
             stopped = self._stops(token, law, row)
-            if stopped:
+            doubt = self._length.stops(row, token, law) if left and not stopped else 0.0
+            if stopped or doubt:
+                early = (Evidence(kind="stopped_early", node=len(tokens) - 1, value=doubt),)
                 break
-        early = (Evidence(kind="stopped_early", node=len(tokens) - 1),) if stopped else ()
+        self._length.drafted(len(tokens))
         return Proposal(
             tree=TokenTree.chain(tokens),
             draft_probs=tuple(laws),
             raw_draft=tuple(raw),
             num_draft_forwards=len(tokens),
-            evidence=early,
+            evidence=(*shown, *early),
         )
 
     def _choose(self, law: Law, position: int, rng: Randomness) -> int:
@@ -122,6 +137,7 @@ class DraftModelRun:
         session = self.session
         if session is None:
             return
+        self._length.observe(len(feedback.proposal.tree), len(feedback.verdict.accepted))
         surplus = len(feedback.proposal.tree) - len(feedback.verdict.accepted)
         if surplus:
             session.rollback(session.length - surplus)
@@ -130,8 +146,8 @@ class DraftModelRun:
             self.close()
 
     def state_key(self) -> Hashable | None:
-        """The session is a function of the text."""
-        return ()
+        """The session is a function of the text; what the draft length learned is not."""
+        return self._length.state_key()
 
     def close(self) -> None:
         """Release the draft's cache."""
@@ -146,6 +162,7 @@ class DraftModel:
 
     Attributes:
         num_speculative_tokens: gamma.
+        draft_length: how many of them are drafted. stop_threshold: see `STOP_THRESHOLD`.
         draft_temperature: the draft's own temperature; None: the target's; 0: greedy draft.
         min_confidence: stop drafting after a token with q below this; 0: never.
         shared_noise: draw with the noise of the target's own draws, for rules that couple the two.
@@ -155,6 +172,8 @@ class DraftModel:
     draft_temperature: float | None = None
     min_confidence: float = 0.0
     shared_noise: bool = False
+    draft_length: DraftLength = "constant"
+    stop_threshold: float = 0.6
 
     card: ClassVar[MethodCard] = MethodCard(
         name="draft-model",
@@ -227,6 +246,8 @@ class DraftModel:
                     "需要输出目标自身采样结果的规则。",
                 ),
             ),
+            DRAFT_LENGTH,
+            STOP_THRESHOLD,
         ),
         colour_token="method-1",
     )
@@ -250,7 +271,8 @@ class DraftModel:
         """Open the draft's session (its prefill).
 
         Raises:
-            UnsupportedModel: if the pair has no draft model.
+            UnsupportedModel: if the pair has no draft model, or no learned stop where one is asked
+                for.
         """
         if not kit.drafts:
             raise UnsupportedModel(
@@ -265,4 +287,11 @@ class DraftModel:
             self.num_speculative_tokens,
             self.min_confidence,
             self.shared_noise,
+            chain_length(
+                self.draft_length,
+                kit,
+                method=self.card.name,
+                gamma=self.num_speculative_tokens,
+                threshold=self.stop_threshold,
+            ),
         )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, LocalText, Param, Proposal, Room
+from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import PENDING, TokenTree
-from speclab.methods.head_chain import ChainDraft, fed_chain
+from speclab.methods.draft_length import DRAFT_LENGTH, STOP_THRESHOLD, DraftLength, chain_length
+from speclab.methods.head_chain import ChainDraft, PlannedChainRun, fed_chain
 from speclab.methods.head_tree import (
     HeadRow,
     HeadTreeRun,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 32
 """Candidates recorded per round besides the nodes: a record stays below 3 KB per emitted token."""
 
+MOST_LIKELY = Sampling(temperature=0.0)
 DraftSampling = Literal["chosen", "drawn"]
 DRAFT_SAMPLING = Param(
     name="draft_sampling",
@@ -48,9 +50,19 @@ DRAFT_SAMPLING = Param(
 )
 
 
+CHAIN_LENGTH = replace(
+    DRAFT_LENGTH,
+    help=LocalText(
+        "Of a chain (top_k 1) only, γ being its depth. " + DRAFT_LENGTH.help.en,
+        "仅用于链（top_k 为 1），γ 即其层数。" + DRAFT_LENGTH.help.zh,
+    ),
+)
+
+
 def dynamic_params(depth: int, top_k: int, total_tokens: int) -> tuple[Param, ...]:
     """Return the parameters of a dynamic tree with their defaults."""
-    return (*tree_params(depth, top_k, total_tokens), DRAFT_SAMPLING)
+    sizes = tree_params(depth, top_k, total_tokens)
+    return (*sizes, DRAFT_SAMPLING, CHAIN_LENGTH, STOP_THRESHOLD)
 
 
 @dataclass(slots=True)
@@ -202,16 +214,21 @@ class DynamicTreeMethod:
         depth: most levels. top_k: most children of a node, and nodes expanded per level.
         total_tokens: nodes kept.
         draft_sampling: "chosen" (the most likely) or "drawn" (a chain only).
+        draft_length: how many tokens of a chain are drafted. stop_threshold: see `STOP_THRESHOLD`.
 
     Raises:
-        BadInput: if siblings are to be drawn: the tree is made of the most likely ones.
+        BadInput: if siblings are to be drawn: the tree is made of the most likely ones; if a tree
+            is to have the draft length of a chain.
     """
 
     depth: int = 6
     top_k: int = 4
     total_tokens: int = 11
     draft_sampling: DraftSampling = "chosen"
+    draft_length: DraftLength = "constant"
+    stop_threshold: float = 0.6
 
+    card: ClassVar[MethodCard]
     taps: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -221,6 +238,14 @@ class DynamicTreeMethod:
                 "Set top_k to 1, or leave draft_sampling at chosen.",
                 code="drawn_needs_chain",
                 values={"top_k": self.top_k},
+            )
+        if self.draft_length != "constant" and self.top_k != 1:
+            raise BadInput(
+                f"draft_length is {self.draft_length}, which needs a chain, but top_k is "
+                f"{self.top_k}.",
+                "Set top_k to 1, or leave draft_length at constant.",
+                code="length_needs_chain",
+                values={"length": self.draft_length, "top_k": self.top_k},
             )
 
     @property
@@ -232,6 +257,26 @@ class DynamicTreeMethod:
     def drawn(self) -> bool:
         """Whether the chain is drawn from the head's law."""
         return self.draft_sampling == "drawn"
+
+    def run_with(self, head: Any, kit: DraftKit) -> DynamicTreeRun | PlannedChainRun:
+        """Begin a request with the head: a tree, or a chain whose length is planned.
+
+        Raises:
+            UnsupportedModel: where a learned stop is asked for and there is none.
+        """
+        if self.draft_length == "constant":
+            return DynamicTreeRun(head, kit, self.size, self.drawn)
+        most = self.size.longest_chain
+        length = chain_length(
+            self.draft_length,
+            kit,
+            method=self.card.name,
+            gamma=most,
+            most=most,
+            threshold=self.stop_threshold,
+        )
+        drawn = self.drawn and not kit.sampling.greedy
+        return PlannedChainRun(head, kit, length, kit.sampling if drawn else MOST_LIKELY)
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """Chosen siblings; a chain where there is only one; drawn where asked for and possible."""

@@ -12,6 +12,7 @@ from speclab.methods.dynamic_tree import (
     DynamicTreeRun,
     dynamic_params,
 )
+from speclab.methods.head_chain import PlannedChainRun
 from speclab.methods.rank_drafting import head_of
 
 
@@ -37,10 +38,10 @@ class Eagle2(DynamicTreeMethod):
         colour_token="method-7",
     )
 
-    def start(self, kit: DraftKit) -> DynamicTreeRun:
+    def start(self, kit: DraftKit) -> DynamicTreeRun | PlannedChainRun:
         """Feed the prompt's features to the head.
 
         Raises:
-            UnsupportedModel: if the pair has no head.
+            UnsupportedModel: if the pair has no head, or no learned stop where one is asked for.
         """
-        return DynamicTreeRun(head_of(kit, "eagle1"), kit, self.size, self.drawn)
+        return self.run_with(head_of(kit, "eagle1"), kit)

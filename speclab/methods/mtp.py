@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, LocalText, MethodCard, Proposal, Room
-from speclab.core.randomness import Randomness
-from speclab.methods.head_chain import ChainDraft, fed_chain, gamma_param
-from speclab.methods.head_tree import HeadTreeRun, TreeSize
+from speclab.core.protocols import DraftKit, LocalText, MethodCard
+from speclab.methods.draft_length import DRAFT_LENGTH, STOP_THRESHOLD, DraftLength, chain_length
+from speclab.methods.head_chain import PlannedChainRun, gamma_param
 from speclab.methods.rank_drafting import head_of
 
 CHAIN_WORDS = frozenset({"chain", "raw_draft"})
-
-
-class MtpRun(HeadTreeRun):
-    """One request: the module's cache, and a chain after the last verified token.
-
-    Args:
-        head: an `MtpHandle`. kit: the request. gamma: most tokens per round.
-    """
-
-    def __init__(self, head: Any, kit: DraftKit, gamma: int) -> None:
-        super().__init__(head, kit, TreeSize(depth=gamma, top_k=1, total_tokens=gamma))
-        self._kit = kit
-
-    def draft(self, root: Any, size: TreeSize, room: Room, rng: Randomness) -> Proposal:
-        """Draft token by token; the module reads its own last output and the token it gave.
-
-        **Source:** DeepSeek-V3 2412.19437, section 2.2; FastMTP 2509.18362, section 3.
-        """
-        chain = ChainDraft(self._kit, room)
-        return fed_chain(self.head, self.session, root, size.longest_chain, chain, rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +20,16 @@ class Mtp:
 
     Attributes:
         num_speculative_tokens: gamma.
+        draft_length: how many of them are drafted. stop_threshold: see `STOP_THRESHOLD`.
 
-    **Source:** DeepSeek-V3 2412.19437, section 2.2.
+    **Source:** DeepSeek-V3 2412.19437, section 2.2; FastMTP 2509.18362, section 3.
     **Deviation:** one module drafts every token, also beyond the depth it was trained for, as
     serving engines do; the paper has one module per depth.
     """
 
     num_speculative_tokens: int = 3
+    draft_length: DraftLength = "constant"
+    stop_threshold: float = 0.6
 
     card: ClassVar[MethodCard] = MethodCard(
         name="mtp",
@@ -71,6 +53,8 @@ class Mtp:
                     "每轮起草多少个词元；每个词元需要模块的一次前向。",
                 ),
             ),
+            DRAFT_LENGTH,
+            STOP_THRESHOLD,
         ),
         colour_token="method-9",
     )
@@ -80,10 +64,17 @@ class Mtp:
         """Drawn from the module's law, or its most likely tokens at temperature 0."""
         return CHAIN_WORDS | {"deterministic" if sampling.greedy else "sampled"}
 
-    def start(self, kit: DraftKit) -> MtpRun:
+    def start(self, kit: DraftKit) -> PlannedChainRun:
         """Feed the prompt's states to the module.
 
         Raises:
-            UnsupportedModel: if the pair has no module.
+            UnsupportedModel: if the pair has no module, or no learned stop where one is asked for.
         """
-        return MtpRun(head_of(kit, "mtp"), kit, self.num_speculative_tokens)
+        length = chain_length(
+            self.draft_length,
+            kit,
+            method=self.card.name,
+            gamma=self.num_speculative_tokens,
+            threshold=self.stop_threshold,
+        )
+        return PlannedChainRun(head_of(kit, "mtp"), kit, length)

@@ -25,9 +25,11 @@ from speclab.core.rows import TargetRows
 from speclab.core.rules.coupled import COUPLED
 from speclab.core.rules.rejection import TOKEN
 from speclab.core.trees import TokenTree
+from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits, check_well_formed, decode_round
 from speclab.models.toy import ToyModel
 from speclab.testing.rule_law import rule_law
+from speclab.testing.toy_stops import toy_stops
 
 PROMPT = (0, 1, 0)
 VOCAB_SIZE = 4
@@ -35,7 +37,10 @@ KitMaker = Callable[[tuple[int, ...], Sampling], DraftKit]
 
 
 def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) -> DraftKit:
-    """Return a kit over two toy drafts and a toy target, features and heads included."""
+    """Return a kit over two toy drafts and a toy target, with features, heads and stops.
+
+    Its clock ticks once per reading, so that what follows seconds repeats itself.
+    """
     from speclab.testing.toy_heads import toy_heads
 
     target = ToyModel.random(7, vocab_size=VOCAB_SIZE).open(prompt)
@@ -48,6 +53,8 @@ def toy_kit(prompt: tuple[int, ...] = PROMPT, sampling: Sampling | None = None) 
         target=target,
         prefill_features=target.prefill_features,
         heads=toy_heads(VOCAB_SIZE),
+        stops=toy_stops(),
+        clock=ScriptedClock(),
     )
 
 

@@ -179,6 +179,9 @@ EN: dict[str, str] = {
     "evidence_head": "head {value}",
     "evidence_pool_hit": "found in the n-gram pool",
     "evidence_stopped_early": "draft stopped early",
+    "evidence_stopped_doubt": "draft stopped here: chance of a rejection {value}, by its estimate",
+    "evidence_draft_length": "draft length of this round: at most {value}",
+    "evidence_draft_none": "nothing drafted in this round",
     "evidence_confidence": "path probability {value}, says the draft",
     # stops and outcomes
     "stop_eos": "end of text",
@@ -349,6 +352,9 @@ ZH: dict[str, str] = {
     "evidence_head": "第 {value} 个头",
     "evidence_pool_hit": "来自 n-gram 池",
     "evidence_stopped_early": "草稿提前停止",
+    "evidence_stopped_doubt": "起草在此停止：估计被拒绝的概率为 {value}",
+    "evidence_draft_length": "本轮草稿长度：最多 {value}",
+    "evidence_draft_none": "本轮不起草",
     "evidence_confidence": "草稿给整条路径的概率 {value}",
     # stops and outcomes
     "stop_eos": "文本结束",

@@ -54,6 +54,8 @@ function roundNode(round) {
     if (breaks) node.append(make('br'));
   }
   for (const fact of round.evidence) {
+    const none = fact.kind === 'draft_length' && !fact.value;
+    if (none) node.append(make('span', {class: 'note'}, label('evidence_draft_none')));
     if (fact.kind === 'no_match' || fact.kind === 'stopped_early') node.append(make('span', {class: 'note'}, label(`evidence_${fact.kind}`)));
   }
   return node;
