@@ -35,6 +35,9 @@ SAME = 0.02
 NO_GAIN = 1.005
 """A limit whose halving would gain less than half a per cent is not worth naming."""
 
+BLOCK_RULE = "block"
+"""The rule that judges a chain as a whole: a token that its coin refused may still be kept."""
+
 SENTENCES: dict[str, str] = {
     "faster": "{speedup:.2f} times as fast as plain decoding.",
     "slower": "Slower than plain decoding: {speedup:.2f} times its speed.",
@@ -42,6 +45,8 @@ SENTENCES: dict[str, str] = {
     "plain": "Plain decoding: there is nothing to diagnose.",
     "low_acceptance": "Low acceptance: of the drafted tokens that were tested, {value:.0%} passed, "
     "and a pass emits {tau:.2f} tokens.",
+    "low_acceptance_by_depth": "Low acceptance: of the depths reached with a candidate, "
+    "{value:.0%} were passed, and a pass emits {tau:.2f} tokens.",
     "never_drafted": "Nothing drafted: no round had a draft to check.",
     "nothing_drafted": "Few drafts: {value:.0%} of the rounds had no draft to check.",
     "expensive_draft": "Expensive draft: drafting for one round takes {value:.2f} plain passes.",
@@ -77,6 +82,8 @@ class Means:
         draft_s, target_s, other_s: of a round. plain_target_s, plain_other_s: of a plain round.
         prefill_s, plain_prefill_s: of a request.
         plain_decoding: whether this is plain decoding itself.
+        by_depth: whether `rates` say how often a depth was passed, not how often a tested token
+            was accepted: candidates have siblings, or the rule judges the chain as one block.
     """
 
     tau: float
@@ -92,6 +99,7 @@ class Means:
     prefill_s: float = 0.0
     plain_prefill_s: float = 0.0
     plain_decoding: bool = False
+    by_depth: bool = False
 
     @property
     def expected_tokens(self) -> float:
@@ -124,12 +132,14 @@ class Limit:
     Attributes:
         key: of SENTENCES; what would change it is at "change_" + key. value: its number.
         gain: speed with half of the loss gone / speed now. values: everything the sentences need.
+        sentence: of SENTENCES, what is said of it; `key` unless what was counted differs.
     """
 
     key: LimitKey
     value: float
     gain: float
     values: Mapping[str, float]
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +165,19 @@ class Diagnosis:
         if self.main is not None:
             lines += [
                 words[key].format(**self.main.values)
-                for key in (self.main.key, f"change_{self.main.key}")
+                for key in (self.main.sentence, f"change_{self.main.key}")
             ]
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON types: `verdict`, `speedup`, `limits` with `key` and `values`."""
+        """Return JSON types: `verdict`, `speedup`, `limits` with `key`, `sentence` and `values`."""
         return {
             "verdict": self.verdict,
             "speedup": self.speedup,
-            "limits": [{"key": each.key, "values": dict(each.values)} for each in self.limits],
+            "limits": [
+                {"key": each.key, "sentence": each.sentence, "values": dict(each.values)}
+                for each in self.limits
+            ],
         }
 
 
@@ -235,13 +248,16 @@ def _limit(key: LimitKey, means: Means, halved: Means) -> Limit:
     }
     gain, value = means.total_s / halved.total_s, numbers[key]
     values = {"value": value, "gain": gain, "tau": means.tau, "tokens": means.pass_tokens}
-    return Limit(key=key, value=value, gain=gain, values=values)
+    by_depth = key == "low_acceptance" and means.by_depth
+    sentence = "low_acceptance_by_depth" if by_depth else key
+    return Limit(key=key, value=value, gain=gain, values=values, sentence=sentence)
 
 
 def _nothing_at_all(means: Means) -> Limit:
     """Return the limit of a run that never drafted: what a draft would gain is not known."""
     values = {"value": 1.0, "gain": 1.0, "tau": means.tau, "tokens": means.pass_tokens}
-    return Limit(key="never_drafted", value=1.0, gain=1.0, values=values)
+    key: LimitKey = "never_drafted"
+    return Limit(key=key, value=1.0, gain=1.0, values=values, sentence=key)
 
 
 # --- where means come from ------------------------------------------------------------------------
@@ -304,6 +320,7 @@ def means_of_row(row: Mapping[str, Any], plain: Mapping[str, Any]) -> Means | No
         prefill_s=prefill,
         plain_prefill_s=plain_prefill,
         plain_decoding=row.get("shape") == "plain",
+        by_depth=row.get("shape") == "tree" or row.get("rule") == BLOCK_RULE,
     )
 
 
@@ -323,10 +340,13 @@ def _means(traces: Sequence[Trace], plain_target_s: float) -> Means:
         plain_target_s=plain_target_s,
         prefill_s=_mean(trace.prefill_s for trace in traces),
         plain_decoding=not any(trace.spec.params for trace in traces) and not rates,
+        by_depth=any(trace.spec.rule == BLOCK_RULE for trace in traces)
+        or not all(round_.tree.is_chain for round_ in rounds),
     )
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return how often a reached depth had a candidate, and how often it was then passed."""
     deepest = max((round_.tree.max_depth for round_ in rounds), default=0)
     offered, rates = [], []
     for depth in range(1, deepest + 1):

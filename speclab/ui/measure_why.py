@@ -192,7 +192,7 @@ def _reply(found: Diagnosis, means: Means, lang: str) -> Reply:
     sentences += [say(line, "open" if i == 0 else "info") for i, line in enumerate(lines[1:])]
     rows = [
         [
-            words[f"why_limit_{limit.key}"],
+            words[f"why_limit_{limit.sentence}"],
             _value(limit.key, limit.value),
             f"{limit.gain:.2f}×",
         ]
@@ -228,7 +228,7 @@ def _of_report(lab: Lab, report: Mapping[str, Any], lang: str) -> Reply:
             [
                 _row_title(lab, row, lang),
                 f"{found.speedup:.2f}",
-                words[f"why_limit_{found.main.key}"] if found.main else "–",
+                words[f"why_limit_{found.main.sentence}"] if found.main else "–",
                 _value(found.main.key, found.main.value) if found.main else "–",
                 f"{found.main.gain:.2f}×" if found.main else "–",
             ]

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from speed_kit import OTHER_S, PASS_S, STEP_S, chain_trace, growing
 
+from speclab.core.records import Trace
+from speclab.core.trees import TokenTree
 from speclab.stats.diagnosis import (
     SENTENCES,
     LimitKey,
@@ -141,4 +143,44 @@ def test_sentences_are_a_closed_set_with_known_slots() -> None:
         "slower",
         "same",
         "plain",
+        "low_acceptance_by_depth",
     }
+
+
+def reshaped(trace: Trace, tree: TokenTree) -> Trace:
+    """Return a run that drafted `tree` in every round; what was accepted stays."""
+    return replace(trace, rounds=tuple(replace(each, tree=tree) for each in trace.rounds))
+
+
+def test_depths_are_not_called_tested_tokens() -> None:
+    """One depth of two siblings, half of the rounds pass it: a quarter of the tokens did."""
+    chains = [chain_trace(n, 60, (0.5,)) for n in range(20)]
+    siblings = TokenTree(tokens=(1, 2), parents=(-1, -1))
+    trees = [reshaped(trace, siblings) for trace in chains]
+    blocks = [replace(trace, spec=replace(trace.spec, rule="block")) for trace in chains]
+    for runs, by_depth in ((chains, False), (trees, True), (blocks, True)):
+        limits = {each.key: each for each in diagnose(means_of_traces(runs, chains)).limits}
+        limit = limits["low_acceptance"]
+        said = SENTENCES[limit.sentence].format(**limit.values)
+        assert ("drafted tokens" in said) is not by_depth
+        assert ("depths" in said) is by_depth
+        assert limit.value == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changed", "by_depth"),
+    [({}, False), ({"shape": "tree"}, True), ({"rule": "block"}, True), ({"rule": "token"}, False)],
+)
+def test_rows_of_trees_and_blocks_count_depths(changed: dict, by_depth: bool) -> None:
+    row = {
+        **{"method": "draft-model", "shape": "chain", "tau": 1.2, "emitted_tokens": 100},
+        **{"drafted_per_round": 2.0, "draft_s_per_round": 0.001, "target_s_per_round": 0.01},
+        **{"other_s_per_round": 0.0, "rounds": 80},
+        **{"acceptance": {"drafting": 80, "conditional": [[0.2, 0.1, 0.3], None]}},
+        **changed,
+    }
+    plain = {**row, "method": "autoregressive", "shape": "plain", "tau": 1.0}
+    found = diagnose(means_of_row(row, plain))
+    assert found.main.key == "low_acceptance"
+    assert ("depths" in found.sentences()[1]) is by_depth
+    assert ("_by_depth" in found.to_json()["limits"][0]["sentence"]) is by_depth
