@@ -149,6 +149,7 @@ EN: dict[str, str] = {
     "why_col_row": "line",
     "why_col_speedup": "speedup",
     "why_limit_low_acceptance": "refused drafts (α)",
+    "why_limit_low_acceptance_by_depth": "refused drafts (share of depths passed)",
     "why_limit_never_drafted": "nothing was drafted",
     "why_limit_nothing_drafted": "rounds without a draft",
     "why_limit_expensive_draft": "drafting (plain steps per round)",
@@ -301,6 +302,7 @@ ZH: dict[str, str] = {
     "why_col_row": "行",
     "why_col_speedup": "加速比",
     "why_limit_low_acceptance": "被拒的草稿（α）",
+    "why_limit_low_acceptance_by_depth": "被拒的草稿（通过的深度所占比例）",
     "why_limit_never_drafted": "从未起草",
     "why_limit_nothing_drafted": "没有草稿的轮次",
     "why_limit_expensive_draft": "起草（每轮普通步数）",
@@ -326,6 +328,8 @@ ZH_DIAGNOSIS: dict[str, str] = {
     "same": "与普通解码一样快（{speedup:.2f} 倍）。",
     "plain": "这是普通解码：没有什么可诊断。",
     "low_acceptance": "接受率低：受检的草稿词元中有 {value:.0%} 通过，"
+    "每次前向得到 {tau:.2f} 个词元。",
+    "low_acceptance_by_depth": "接受率低：到达且有候选的深度中有 {value:.0%} 通过，"
     "每次前向得到 {tau:.2f} 个词元。",
     "never_drafted": "没有起草：任何一轮都没有草稿可检验。",
     "nothing_drafted": "草稿太少：{value:.0%} 的轮次没有草稿可检验。",
