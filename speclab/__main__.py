@@ -17,6 +17,7 @@ from speclab.core.protocols import Param
 from speclab.core.rules import RULES, lossless_rules, rule_named
 from speclab.deploy.console import deploy, metrics
 from speclab.lab.bench_console import MOST_NEW_TOKENS, bench
+from speclab.lab.draft_length_console import draft_length
 from speclab.lab.export_console import export
 from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
@@ -77,6 +78,7 @@ DtypeOption = Annotated[
 app.command()(bench)
 app.command()(heads)
 app.command()(export)
+app.command()(draft_length)
 app.command()(sweep)
 app.command()(predict)
 app.command()(ladder)
