@@ -70,6 +70,13 @@ def train_mtp(output: Path | None, resume: bool, target: str) -> None:
         mtp_frozen.train(target, output, resume=resume)
 
 
+def train_draft_stop(output: Path | None, resume: bool, target: str) -> None:
+    """Train the learned stops of a pair's chain drafters (minutes; nothing to resume)."""
+    from speclab.training import draft_stop
+
+    draft_stop.train(target, output)
+
+
 RECIPES: dict[str, RecipeRunner] = {
     "pocket": train_pocket,
     "smollm2-draft": train_smollm2_draft,
@@ -78,4 +85,5 @@ RECIPES: dict[str, RecipeRunner] = {
     "eagle1": train_eagle1,
     "eagle3": train_eagle3,
     "mtp": train_mtp,
+    "draft-stop": train_draft_stop,
 }
