@@ -137,6 +137,8 @@ def _sentences(lab: Lab, report: Mapping[str, Any], lang: str) -> list[Reply]:
         own = [point for point in drafting if point["method"] == method]
         best = max(own, key=lambda point: point["speedup"])
         key = "sweep_best" if best["speedup_low"] > 1.0 else "sweep_best_none"
+        if best["num_prompts"] < 2:
+            key = "sweep_best_one"
         text = words[key].format(
             method=method_title(lab, method, lang),
             value=value_text(report["axis"], best["value"], lang),

@@ -135,6 +135,8 @@ EN: dict[str, str] = {
     "sweep_skipped": "Not run: {method}. {reason}",
     "sweep_best": "{method} is fastest at {value}: {speedup}× plain decoding ({low}–{high}), "
     "{tau} tokens per pass.",
+    "sweep_best_one": "{method} at {value}: {speedup}× plain decoding, {tau} tokens per pass, on a "
+    "single prompt: that has no interval ({low}–{high}) and shows nothing yet.",
     "sweep_best_none": "{method} is nowhere clearly faster than plain decoding; the best is "
     "{value} with {speedup}× ({low}–{high}), {tau} tokens per pass.",
     "best_fig_gamma": "draft length γ",
@@ -289,6 +291,8 @@ ZH: dict[str, str] = {
     "sweep_skipped": "未运行：{method}。{reason}",
     "sweep_best": "{method} 在 {value} 时最快：普通解码的 {speedup} 倍（{low}–{high}），"
     "每次前向 {tau} 个词元。",
+    "sweep_best_one": "{method} 在 {value} 时：普通解码的 {speedup} 倍，每次前向 {tau} 个词元；"
+    "只有一个提示，没有区间（{low}–{high}），还说明不了什么。",
     "sweep_best_none": "{method} 没有在任何取值上明显快于普通解码；最好的是 {value}："
     "{speedup} 倍（{low}–{high}），每次前向 {tau} 个词元。",
     "best_fig_gamma": "草稿长度 γ",
