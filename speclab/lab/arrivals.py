@@ -3,7 +3,8 @@
 Poisson arrivals, continuous batching, the time of every step from `core.roofline`. With speculation
 each sequence draws how many drafts it keeps in every round, so sequences of one batch end at
 different steps. `POLICIES`: plain decoding; a fixed length; the length with the most tokens per
-second at each batch size (0 included), which is the goodput rule.
+second at each batch size (0 included), which is the goodput rule. Plain decoding holds the target
+alone; a server that may draft keeps the draft's weights and cache and reads prompts with it too.
 
 A prompt is prefilled in a pass of its own that the others wait for; it emits nothing, as everywhere
 in SpecLab. Memory for a whole request is reserved when it is admitted, so nothing is evicted.
@@ -36,7 +37,7 @@ from numpy.typing import NDArray
 from speclab.core.errors import BadInput
 from speclab.core.protocols import LocalText
 from speclab.core.roofline import ASSUMPTIONS, Setting, check_range
-from speclab.core.roofline_rounds import Speculation, crossing
+from speclab.core.roofline_rounds import PLAIN, Speculation, crossing
 from speclab.lab.step_times import StepTimes
 
 Policy = Literal["plain", "fixed", "adaptive"]
@@ -122,7 +123,8 @@ class LoadSweep:
 
     Attributes:
         crossing_qps: rate at which the median time per token of `fixed` passes that of `plain`;
-            None if it never does within the sweep.
+            None if it never does within the sweep. Where the median request ends in its first
+            round there is no such time, and medians of the whole request are compared instead.
     """
 
     plain: tuple[Load, ...]
@@ -158,16 +160,16 @@ def sweep(
         raise BadInput(
             f"The rates must rise, not {given}.", code="rates_must_rise", values={"given": given}
         )
-    times = StepTimes(setting, speculation, traffic.prompt_tokens)
+    drafting = StepTimes(setting, speculation, traffic.prompt_tokens)
+    alone = StepTimes(setting, PLAIN, traffic.prompt_tokens)
     loads: dict[Policy, list[Load]] = {policy: [] for policy in POLICIES}
     for rate in qps:
         if stopped() and loads["plain"]:
             break
         for policy in POLICIES:
+            times = alone if policy == "plain" else drafting
             loads[policy].append(_Server(times, traffic, rate, policy).run())
-    slower = [
-        p.tpot_ms[50] / f.tpot_ms[50] for p, f in zip(loads["plain"], loads["fixed"], strict=True)
-    ]
+    slower = _speedups(loads["plain"], loads["fixed"])
     return LoadSweep(
         plain=tuple(loads["plain"]),
         fixed=tuple(loads["fixed"]),
@@ -187,8 +189,20 @@ def simulate(
 ) -> Load:
     """Simulate one rate of arrivals under one policy."""
     traffic = traffic or Traffic()
-    times = StepTimes(setting, speculation, traffic.prompt_tokens)
+    held = PLAIN if policy == "plain" else speculation
+    times = StepTimes(setting, held, traffic.prompt_tokens)
     return _Server(times, traffic, qps, policy).run()
+
+
+def _speedups(plain: Sequence[Load], fixed: Sequence[Load]) -> list[float]:
+    """Return the median times per token of plain decoding over those of a fixed length, by rate.
+
+    A request that ends in its first round leaves no time after it: then the same requests are
+    compared by their whole time, waiting included, at every rate.
+    """
+    if all(load.tpot_ms[50] > 0.0 for load in (*plain, *fixed)):
+        return [p.tpot_ms[50] / f.tpot_ms[50] for p, f in zip(plain, fixed, strict=True)]
+    return [p.latency_s[50] / f.latency_s[50] for p, f in zip(plain, fixed, strict=True)]
 
 
 class _Server:

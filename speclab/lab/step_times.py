@@ -47,6 +47,7 @@ class StepTimes:
         prefill_s: seconds to read one prompt, by the target and the draft.
 
     Args:
+        speculation: what a server may draft, 0 included; PLAIN holds no draft at all.
         usual_context: tokens per sequence at which the adaptive length is chosen.
     """
 

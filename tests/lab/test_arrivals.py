@@ -7,9 +7,11 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from speclab.core.errors import BadInput
-from speclab.core.roofline_rounds import Speculation, round_cost
+from speclab.core.roofline_rounds import PLAIN, Speculation, round_cost
 from speclab.lab import arrivals
 from speclab.lab.arrivals import POLICIES, Load, LoadSweep, Traffic, simulate, sweep
 from speclab.lab.hardware import usual_setting
@@ -64,7 +66,7 @@ def test_one_at_a_time_waits_as_queueing_theory_says() -> None:
     )
     service = alone.latency_s[50]
     rate = 0.5 / service
-    times = StepTimes(HERE, CHAIN, traffic.prompt_tokens)
+    times = StepTimes(HERE, PLAIN, traffic.prompt_tokens)
     server = arrivals._Server(times, traffic, rate, "plain")
     server.run()
     wait = float(np.mean(server._end - server._arrivals)) - service
@@ -78,6 +80,51 @@ def test_alone_a_request_takes_its_steps() -> None:
     assert plain.tpot_ms[50] == pytest.approx(1000 * step, rel=1e-3)
     assert plain.mean_batch == 1.0
     assert plain.tokens_per_pass == 1.0 and plain.mean_drafted == 0.0
+
+
+def test_plain_decoding_pays_for_no_draft() -> None:
+    """Neither its prefill nor its memory: the same loads beside no draft, 1 B and 3 B."""
+    here = usual_setting("llama-8b", "h100")
+    traffic = Traffic(num_requests=80)
+    without = sweep(here, Speculation.chain(0.7, 4), qps=(32.0,), traffic=traffic)
+    for name in ("llama-1b", "llama-3b"):
+        chain = Speculation.chain(0.7, 4, SHAPES[name])
+        beside = sweep(here, chain, qps=(32.0,), traffic=traffic)
+        assert beside.plain == without.plain
+        alone = simulate(here, chain, qps=32.0, traffic=traffic, policy="plain")
+        assert alone == without.plain[0]
+        assert beside.fixed[0].tpot_ms[50] > without.fixed[0].tpot_ms[50]
+
+
+def test_a_draft_takes_room_only_where_it_may_draft() -> None:
+    eight, one = SHAPES["llama-8b"], SHAPES["llama-1b"]
+    rooms = [StepTimes(HERE, held, 512).room for held in (PLAIN, Speculation.chain(0.7, 2, one))]
+    free = HERE.hardware.memory_bytes - 2 * eight.total_params
+    assert rooms[0] == int(free / eight.kv_bytes_per_token())
+    assert rooms[1] < rooms[0]
+
+
+@settings(deadline=None, max_examples=20)
+@given(alpha=st.floats(0.0, 1.0), gamma=st.integers(1, 16), tokens=st.integers(1, 8))
+@example(alpha=0.95, gamma=12, tokens=8)
+@example(alpha=1.0, gamma=16, tokens=1)
+def test_short_requests_end_in_their_first_round(alpha: float, gamma: int, tokens: int) -> None:
+    traffic = Traffic(num_requests=5, new_tokens=tokens)
+    chain = Speculation.chain(alpha, gamma, eagle3_head(EIGHT))
+    found = sweep(HERE, chain, qps=(0.5, 50.0), traffic=traffic)
+    assert found.crossing_qps is None or 0.5 <= found.crossing_qps <= 50.0
+    for load in (*found.plain, *found.fixed, *found.adaptive):
+        assert load.tpot_ms[50] >= 0.0 and load.latency_s[50] > 0.0
+
+
+def test_one_round_requests_are_compared_by_their_whole_time() -> None:
+    """A sure draft saves seven passes of eight; one that is always refused only costs."""
+    traffic = Traffic(num_requests=20, new_tokens=8, spread=0.0)
+    sure = sweep(HERE, Speculation.chain(1.0, 12), qps=(0.5, 1.0), traffic=traffic)
+    assert sure.fixed[0].tpot_ms[50] == 0.0 and sure.crossing_qps is None
+    one = Traffic(num_requests=20, new_tokens=1, spread=0.0)
+    idle = Speculation.chain(0.0, 12, SHAPES["llama-1b"])
+    assert sweep(HERE, idle, qps=(0.5, 1.0), traffic=one).crossing_qps == 0.5
 
 
 def test_rounds_emit_what_the_rates_say() -> None:
