@@ -7,6 +7,9 @@ that plain decoding of an 8 B model at batch 1 in SGLang on an H100 takes the pu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from speclab.core.errors import BadInput
 from speclab.core.protocols import LocalText
 from speclab.core.roofline import Hardware, ModelShape, Setting
@@ -18,11 +21,50 @@ GPU_SHARES = LocalText(
     "只按一个数字设定：H100 上 SGLang 以批量 1 运行 Llama 3.1 8B 时每秒 158.34 个词元"
     "（EAGLE-3，表 4）；所有 GPU 都沿用。",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPasses:
+    """Passes of SmolLM2 135M in float32 as they were measured once, with their machine.
+
+    Attributes:
+        processor, threads, day, torch: where, when and by which version.
+        step_s: seconds of a pass on one token. verify_cost: v(n) by width.
+    """
+
+    processor: str
+    threads: int
+    day: str
+    torch: str
+    step_s: float
+    verify_cost: Mapping[int, float]
+
+
+CPU_PASSES = MeasuredPasses(
+    processor="AMD EPYC",
+    threads=2,
+    day="2026-11-29",
+    torch="2.13.0",
+    step_s=0.0234,
+    verify_cost={9: 2.85, 17: 4.55},
+)
+"""What the shares and overheads of the CPU were set to; later measurements do not change them."""
+
+_SEEN = {
+    "cpu": CPU_PASSES.processor,
+    "threads": CPU_PASSES.threads,
+    "day": CPU_PASSES.day,
+    "torch": CPU_PASSES.torch,
+    "ms": f"{1e3 * CPU_PASSES.step_s:.1f}",
+    **{f"v{width}": cost for width, cost in CPU_PASSES.verify_cost.items()},
+}
 CPU_SHARES = LocalText(
-    "Set once near the step and v(17) measured on two cores with SmolLM2 135M in float32 "
-    "(assets/benchmarks/smollm2-135m-cpu-float32.json); other processors differ.",
-    "按两核机器上 SmolLM2 135M（float32）实测的单步时间与 v(17) 设定一次"
-    "（assets/benchmarks/smollm2-135m-cpu-float32.json）；其他处理器会不同。",
+    "Set once near three numbers of SmolLM2 135M in float32 on one machine ({cpu}, {threads} "
+    "threads, torch {torch}, {day}): a step of {ms} ms, v(9) = {v9}, v(17) = {v17}; other "
+    "processors differ.".format(**_SEEN),
+    "按一台机器（{cpu}，{threads} 线程，torch {torch}，{day}）上 SmolLM2 135M（float32）"
+    "实测的三个数字设定一次：单步 {ms} 毫秒，v(9) = {v9}，v(17) = {v17}；"
+    "其他处理器会不同。".format(**_SEEN),
 )
 
 
