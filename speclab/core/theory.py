@@ -107,7 +107,7 @@ def speedup_from_tokens(
     cost_ratio: float,
     verify_cost: Callable[[int], float] = ideal_verify_cost,
 ) -> float:
-    """Return S when a pass emits `tokens`: from per-position rates, a tree, or a measured tau.
+    """Return S of chains whose passes emit `tokens`: from rates by position, or a measured tau.
 
     Args:
         tokens: per target pass, the extra one included.

@@ -68,6 +68,16 @@ def test_the_tables_of_leviathan_agree_with_each_other() -> None:
         assert third[f"T5-XXL {task}", draft][temperature] == alpha
 
 
+def test_n_grams_of_leviathans_third_table() -> None:
+    """As printed: on summaries sampling costs n-grams a third of their acceptance."""
+    third = {(row[0], row[1]): row[2:] for row in TABLES["leviathan-3"].rows}
+    assert third["T5-XXL CNNDM", "unigram"] == (0.13, 0.08)
+    assert third["T5-XXL CNNDM", "bigram"] == (0.23, 0.16)
+    assert third["T5-XXL EnDe", "unigram"] == (0.08, 0.07)
+    assert third["T5-XXL EnDe", "bigram"] == (0.20, 0.19)
+    assert third["GPT-like 97M", "bigram"] == (0.05, 0.05)
+
+
 def test_a_bigram_is_worth_a_quarter() -> None:
     """The paper's remark: alpha .2, c 0, gamma 3 gives 1.25."""
     assert walltime_speedup(0.2, 3, 0.0) == pytest.approx(1.25, abs=0.005)
