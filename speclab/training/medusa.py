@@ -335,7 +335,9 @@ def train_head(
         **measured,
     }
     folder = output or work / f"{kind}-weights"
-    return write_head(folder, whole, config_of(kind, recipe, public_source(handle.source)), description, log)
+    return write_head(
+        folder, whole, config_of(kind, recipe, public_source(handle.source)), description, log
+    )
 
 
 def law_tokens(counts: np.ndarray, recipe: Recipe, vocab: int) -> Tensor | None:
