@@ -40,7 +40,7 @@ from speclab.models.pair import Pair
 
 KINDS: dict[str, str] = {
     "bigram": "A table of which token follows which, counted from the corpus",
-    "tiny": "A model a fifth of the draft's size, trained on the corpus for two minutes",
+    "tiny": "A model of a fifth of the draft's size, trained on the corpus alone",
     "undistilled": "The draft's twin, trained on the corpus and never shown the target",
     "draft": "The pair's draft",
     "half": "The target's first half: its lower layers, then its own last norm and output",

@@ -16,6 +16,13 @@ def train_pocket(output: Path | None, resume: bool, target: str) -> None:
     pocket.train(output or Path("runs/pocket/weights"), resume=resume)
 
 
+def train_pocket_tiny(output: Path | None, resume: bool, target: str) -> None:
+    """Train the smallest network of the draft ladder on the corpus alone (some minutes)."""
+    from speclab.training import pocket_tiny
+
+    pocket_tiny.train(output or Path("runs/pocket-tiny/weights"), resume=resume)
+
+
 def train_smollm2_draft(output: Path | None, resume: bool, target: str) -> None:
     """Train the draft of `smollm2-135m` on text that the recipe samples from the target."""
     from speclab.training import smollm2_draft
@@ -79,6 +86,7 @@ def train_draft_stop(output: Path | None, resume: bool, target: str) -> None:
 
 RECIPES: dict[str, RecipeRunner] = {
     "pocket": train_pocket,
+    "pocket-tiny": train_pocket_tiny,
     "smollm2-draft": train_smollm2_draft,
     "medusa": train_medusa,
     "hydra": train_hydra,
