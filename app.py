@@ -15,6 +15,9 @@ from speclab.ui.backend import default_lab
 from speclab.ui.custom import is_loopback
 from speclab.ui.pages import build, launch_options
 
+FETCH = "have this machine ask any address for metrics, its own network included"
+ALLOWED = {"allow-local": "load models from folders of this machine", "allow-fetch": FETCH}
+
 
 def arguments() -> argparse.Namespace:
     """Read the command line; the environment gives the defaults."""
@@ -24,17 +27,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--host", default=host, help="address to listen on")
     parser.add_argument("--port", type=int, default=int(port), help="port to listen on")
     parser.add_argument("--open", action="store_true", help="open the browser")
-    parser.add_argument(
-        "--allow-local",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="let visitors load models from folders of this machine (default: on loopback only)",
-    )
+    for name, what in ALLOWED.items():
+        about = f"let visitors {what} (default: on loopback only; behind a proxy say --no-{name})"
+        parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=about)
     return parser.parse_args()
 
 
 def local_allowed(wish: bool | None, host: str) -> bool:
-    """Return whether visitors may name folders of this machine."""
+    """Return whether visitors may use what is meant for the owner: folders, or asking addresses."""
     if on_space() or wish is not None:
         return bool(wish) and not on_space()
     return is_loopback(host) and os.environ.get("GRADIO_SHARE", "").lower() != "true"
@@ -43,7 +43,8 @@ def local_allowed(wish: bool | None, host: str) -> bool:
 def main() -> None:
     """Build the lab and serve it until interrupted."""
     given = arguments()
-    page = build(default_lab(allow_local=local_allowed(given.allow_local, given.host)))
+    local, fetch = (local_allowed(w, given.host) for w in (given.allow_local, given.allow_fetch))
+    page = build(default_lab(allow_local=local, allow_fetch=fetch))
     options = {"server_name": given.host, "server_port": given.port, "inbrowser": given.open}
     try:
         page.launch(**options, **launch_options())

@@ -183,6 +183,19 @@ _NUMBERS = (
         ),
     ),
     Number(
+        name="mean_acceptance_length",
+        title=LocalText("mean acceptance length", "平均接受长度"),
+        definition=LocalText(
+            "1 + accepted tokens divided by rounds with a draft; engines report it.",
+            "1 + 被接受的词元数除以含有草稿的轮数；由引擎报告。",
+        ),
+        trap=LocalText(
+            "Not τ: rounds without a draft are left out, cuts at the end of a text are not taken "
+            "off.",
+            "不是 τ：不含没有草稿的轮次，也未扣除文本结尾的截断。",
+        ),
+    ),
+    Number(
         name="cost_ratio",
         symbol="c",
         title=LocalText("cost ratio", "成本比"),

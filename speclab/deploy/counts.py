@@ -22,6 +22,8 @@ class Counts:
         tested: positions that were tested: up to the first refusal of each round.
         rounds: all target passes after prefill.
         emitted: tokens of all texts.
+        every_position: whether per_position has an entry for each position that can be drafted,
+            those that were never accepted included.
     """
 
     drafting_rounds: int | None = None
@@ -31,6 +33,7 @@ class Counts:
     tested: int | None = None
     rounds: int | None = None
     emitted: int | None = None
+    every_position: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +55,6 @@ class Value:
     note: LocalText = field(default_factory=lambda: NO_NOTE)
 
 
-DRAFTING_ONLY = LocalText(
-    "Of rounds with a draft only, before cuts at the end of a text.",
-    "只含有草稿的轮次，未扣除文本结尾的截断。",
-)
 ALL_PASSES = LocalText(
     "Every pass emits one token besides the accepted ones, so there were emitted − accepted "
     "passes; prefill is among them, which makes it a little low.",
@@ -70,17 +69,16 @@ VARYING = LocalText(
 def positions_tested(counts: Counts) -> int | None:
     """Return how many positions were tested; None if it cannot be told.
 
-    It is told by the counts themselves, or follows when every round drafted the same length.
+    It is told by the counts themselves, or follows when every round drafted all positions: the mean
+    length is then the greatest one. A mean below it can be a mixture of lengths.
     """
     if counts.tested is not None:
         return counts.tested
     rounds, drafted = counts.drafting_rounds, counts.drafted
-    if not rounds or not drafted or drafted % rounds or not counts.per_position:
+    longest = len(counts.per_position)
+    if not rounds or not drafted or not counts.every_position or drafted != rounds * longest:
         return None
-    length = drafted // rounds
-    if length < len(counts.per_position):
-        return None
-    return rounds + sum(counts.per_position[: length - 1])
+    return rounds + sum(counts.per_position[:-1])
 
 
 def numbers_of(counts: Counts) -> list[Value]:
@@ -114,16 +112,15 @@ def numbers_of(counts: Counts) -> list[Value]:
 
 
 def _efficiency(counts: Counts) -> list[Value]:
-    """Return tokens per pass, of drafting rounds and of all, as far as they can be told."""
+    """Return the mean acceptance length of drafting rounds, and tokens per pass of all."""
     found: list[Value] = []
     rounds, accepted, emitted = counts.drafting_rounds, counts.accepted, counts.emitted
     if rounds and accepted is not None:
         found.append(
             Value(
-                name="block_efficiency",
+                name="mean_acceptance_length",
                 value=1 + accepted / rounds,
                 source="1 + accepted / drafting rounds",
-                note=DRAFTING_ONLY,
             )
         )
     if counts.rounds and emitted is not None:
@@ -142,7 +139,7 @@ def _efficiency(counts: Counts) -> list[Value]:
     elif emitted and accepted is not None and emitted > accepted:
         found.append(
             Value(
-                name="block_efficiency[all]",
+                name="block_efficiency",
                 value=emitted / (emitted - accepted),
                 source="emitted / (emitted − accepted)",
                 note=ALL_PASSES,

@@ -60,6 +60,20 @@ def chain_only(wish: Wish, title: str) -> tuple[LocalText, ...]:
     )
 
 
+def one_hot_drafts(wish: Wish, title: str) -> tuple[LocalText, ...]:
+    """Return the sentence for engines that never draw a draft, if drawn drafts are wanted."""
+    if not wish.draws:
+        return ()
+    return (
+        LocalText(
+            f"{title} drafts the likeliest token (q is one-hot); here drafts are drawn from q, so "
+            "above temperature 0 other tokens are drafted and accepted at another rate.",
+            f"{title} 取草稿最可能的词元（q 为独热）；这里的草稿从 q 中抽取，"
+            "因此温度大于 0 时起草的词元与接受率都会不同。",
+        ),
+    )
+
+
 def no_length(wish: Wish, title: str, has: LocalText) -> tuple[LocalText, ...]:
     """Return the sentence for a way of choosing the length that an engine lacks."""
     what = {

@@ -10,11 +10,12 @@ from speclab.core.errors import BadInput
 
 MOST_LINES = 200_000
 MOST_LINE_CHARS = 8_000
+MOST_LABEL_CHARS = 1_000
 _LINE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?[ \t]+(?P<value>\S+)"
     r"(?:[ \t]+-?[0-9.]+)?[ \t]*"
 )
-_LABEL = re.compile(r'([a-zA-Z_]\w*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'[ \t]*([a-zA-Z_]\w*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -62,7 +63,13 @@ def read_samples(text: str, wanted: Callable[[str], bool]) -> list[Sample]:
 
 
 def _labels(text: str | None) -> dict[str, str]:
-    return {name: _unescaped(value) for name, value in _LABEL.findall(text or "")}
+    """Return the labels from the first on, up to whatever is none; the text is read once."""
+    found: dict[str, str] = {}
+    plain, at = (text or "")[:MOST_LABEL_CHARS], 0
+    while match := _LABEL.match(plain, at):
+        found[match[1]] = _unescaped(match[2])
+        at = match.end()
+    return found
 
 
 def _unescaped(value: str) -> str:

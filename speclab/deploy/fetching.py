@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
@@ -143,12 +144,45 @@ def fetch_page(
     return visit.page().decode("utf-8", errors="replace")
 
 
+class _Connection(http.client.HTTPConnection):
+    """A connection that is not opened once its visit is given up, however long the name took."""
+
+    def __init__(self, here: Address, time_limit_s: float, check_time: Callable[[], None]) -> None:
+        super().__init__(here.host, here.port, timeout=time_limit_s)
+        self.default_port = 443 if here.secure else 80
+        self._secure, self._check_time = here.secure, check_time
+
+    def connect(self) -> None:
+        """Ask for the name once and try its addresses in turn."""
+        error: OSError = OSError(f"{self.host} has no address")
+        for family, kind, proto, _, place in socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM
+        ):
+            self._check_time()
+            self.sock = socket.socket(family, kind, proto)
+            self.sock.settimeout(self.timeout)
+            self._check_time()
+            try:
+                self.sock.connect(place)
+                break
+            except OSError as failed:
+                self.sock.close()
+                error = failed
+        else:
+            raise error
+        if self._secure:
+            context = ssl.create_default_context()
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
+        self._check_time()
+
+
 class _Visit:
     """One page, asked for in a thread of its own so that the time limit holds whatever happens."""
 
     def __init__(self, address: Address, time_limit_s: float, most_bytes: int) -> None:
         self.address, self.time_limit_s, self.most_bytes = address, time_limit_s, most_bytes
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: _Connection | None = None
+        self._given_up = threading.Event()
         self._page = b""
         self._error: BaseException | None = None
 
@@ -157,6 +191,7 @@ class _Visit:
         thread.start()
         thread.join(self.time_limit_s)
         if thread.is_alive():
+            self._given_up.set()
             self._hang_up()
             raise self._too_late()
         if isinstance(self._error, BadInput):
@@ -172,6 +207,15 @@ class _Visit:
             self._error = error
         finally:
             self._close()
+
+    def check_time(self) -> None:
+        """Stop the thread if nobody waits for it any more.
+
+        Raises:
+            TimeoutError: if the time is over.
+        """
+        if self._given_up.is_set():
+            raise TimeoutError
 
     def _hang_up(self) -> None:
         """End whatever the thread waits for."""
@@ -209,13 +253,7 @@ class _Visit:
         )
 
     def _answer(self, here: Address) -> http.client.HTTPResponse:
-        if here.secure:
-            context = ssl.create_default_context()
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                here.host, here.port, timeout=self.time_limit_s, context=context
-            )
-        else:
-            connection = http.client.HTTPConnection(here.host, here.port, timeout=self.time_limit_s)
+        connection = _Connection(here, self.time_limit_s, self.check_time)
         self._connection = connection
         headers = {
             "Accept": "text/plain",
@@ -240,6 +278,7 @@ class _Visit:
             )
         page = bytearray()
         while piece := answer.read1(65_536):
+            self.check_time()
             page += piece
             if len(page) > self.most_bytes:
                 raise BadInput(

@@ -99,8 +99,17 @@ def _changes_law(value: str) -> bool:
 
 
 def unknown(name: str, options: Options, title: str) -> Finding:
-    """Return the remark about an option of speculation that an engine never had."""
+    """Return the remark about an option of speculation that is not listed for an engine."""
     near = nearest(name, {*options.current, *options.other_names})
+    if not options.whole:
+        return say(
+            name,
+            "warning",
+            f"Not in the list kept here for {title} {options.version}, which is not its whole "
+            "parser." + (f" The nearest name is {near}." if near else ""),
+            f"不在这里为 {title} {options.version} 保存的列表中（列表并不包含全部选项）。"
+            + (f"最接近的名字是 {near}。" if near else ""),
+        )
     return say(
         name,
         "error",

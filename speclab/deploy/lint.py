@@ -22,11 +22,13 @@ from speclab.deploy.pasted import (
 )
 
 __all__ = ["MOST_CHARS", "LintReport", "lint"]
-SPECULATIVE = re.compile(
-    r"spec(?!ial)|draft|n-?gram|lookup|assistant|medusa|eagle|lookahead|accept.*(thresh|method)",
+_SPECULATIVE = re.compile(
+    r"spec(?!ial)|draft|(?<!repeat[_-])n-?gram|lookup|assistant|medusa|eagle|lookahead"
+    r"|accept.*(thresh|method)",
     re.I,
 )
 MOST_FINDINGS = 60
+MOST_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,11 @@ def lint(text: str, engine: str = "") -> LintReport:
     )
 
 
+def is_speculative(name: str) -> bool:
+    """Return whether an option is about speculation, from the beginning of its name."""
+    return _SPECULATIVE.search(name[:MOST_NAME_CHARS]) is not None
+
+
 def _nothing(engine: str) -> Finding:
     title = ENGINES[engine].title
     return say(
@@ -138,18 +145,18 @@ def _surface(pasted: Pasted) -> list[Finding]:
             "出现多次；以最后一次为准。",
         )
         for name in twice
-        if SPECULATIVE.search(name)
+        if is_speculative(name)
     ]
     return found
 
 
 def _named(pasted: Pasted, engine: str) -> tuple[list[Finding], int]:
-    """Return remarks about every option or key, and how many others there are."""
+    """Return remarks about options or keys, as many as are shown, and how many others there are."""
     options, title = OPTIONS[engine], ENGINES[engine].title
     if engine == "tensorrt-llm":
         given = [(key, _value_of(pasted.text, key)) for key in keys_of(pasted.text)]
     elif engine == "transformers":
-        given = [(name, "") for name in keywords_of(pasted.text)]
+        given = list(keywords_of(pasted.text).items())
     else:
         given = list(dict(pasted.options).items())
     found: list[Finding] = []
@@ -157,8 +164,11 @@ def _named(pasted: Pasted, engine: str) -> tuple[list[Finding], int]:
     for written, value in given:
         name = written.replace("_", "-") if engine == "vllm" else written
         name = name.partition(".")[0] if name.startswith("--speculative-config.") else name
+        if len(found) >= MOST_FINDINGS:
+            unchecked += not is_speculative(name)
+            continue
         finding = about(name, value, options, title)
-        if finding is None and SPECULATIVE.search(name) and name != "speculative_config":
+        if finding is None and is_speculative(name) and name != "speculative_config":
             finding = (
                 _short(name, engine) or _foreign(name, engine) or unknown(name, options, title)
             )

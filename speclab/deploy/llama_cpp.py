@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from speclab.core.protocols import LocalText
-from speclab.deploy.differences import chain_only, left_out, no_block, no_length, no_such_method
+from speclab.deploy.differences import (
+    chain_only,
+    left_out,
+    no_block,
+    no_length,
+    no_such_method,
+    one_hot_drafts,
+)
 from speclab.deploy.plans import Block, Configuration, Refusal, Renamed, Wish
 from speclab.deploy.shell_text import Word, command_line
 from speclab.deploy.verification import MATCH, NOTHING
@@ -56,6 +63,7 @@ def configure(wish: Wish) -> Configuration | Refusal:
         )
     else:
         names = _drafted(wish, options, used)
+        notes += one_hot_drafts(wish, TITLE)
     if wish.rule == "block":
         notes.append(no_block(TITLE, NO_Q))
     if wish.follows != "method":
@@ -118,5 +126,7 @@ def _answer(
         names=names,
         verification=MATCH if options else NOTHING,
         notes=notes,
-        differs=not wish.is_chain or wish.params.get("min_ngram") != wish.params.get("max_ngram"),
+        differs=wish.draws
+        or not wish.is_chain
+        or wish.params.get("min_ngram") != wish.params.get("max_ngram"),
     )

@@ -21,6 +21,7 @@ class Options:
         removed: option that is gone -> what to write now (may be empty).
         lossy: option -> below or at which value the law changes, as a sentence.
         values: option -> the words it takes.
+        whole: whether every option of speculation is listed; else an unknown one may exist.
     """
 
     version: str
@@ -29,6 +30,7 @@ class Options:
     removed: Mapping[str, str] = field(default_factory=dict)
     lossy: Mapping[str, LocalText] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    whole: bool = True
 
 
 def _words(text: str, prefix: str = "") -> frozenset[str]:
@@ -144,7 +146,13 @@ LLAMA_CPP = Options(
         "--spec-draft-p-min --spec-draft-p-split --spec-draft-ngl --spec-draft-device "
         "--spec-draft-type-k --spec-draft-type-v --spec-draft-backend-sampling --spec-default "
         "--spec-synth-len --spec-synth-rates --spec-ngram-mod-n-match --spec-ngram-mod-n-min "
-        "--spec-ngram-mod-n-max --metrics"
+        "--spec-ngram-mod-n-max --metrics --no-spec-draft-backend-sampling --lookup-cache-static "
+        "--lookup-cache-dynamic"
+    )
+    | _words(
+        "threads threads-batch cpu-mask cpu-range cpu-strict prio poll cpu-mask-batch "
+        "cpu-range-batch cpu-strict-batch prio-batch poll-batch override-tensor cpu-moe n-cpu-moe",
+        "--spec-draft-",
     )
     | frozenset(
         f"--spec-ngram-{kind}-{what}"
@@ -155,10 +163,26 @@ LLAMA_CPP = Options(
         "-md": "--spec-draft-model",
         "--model-draft": "--spec-draft-model",
         "-hfd": "--spec-draft-hf",
+        "-hfrd": "--spec-draft-hf",
+        "--hf-repo-draft": "--spec-draft-hf",
         "-ngld": "--spec-draft-ngl",
         "--gpu-layers-draft": "--spec-draft-ngl",
         "--n-gpu-layers-draft": "--spec-draft-ngl",
         "-devd": "--spec-draft-device",
+        "--device-draft": "--spec-draft-device",
+        "-td": "--spec-draft-threads",
+        "--threads-draft": "--spec-draft-threads",
+        "-tbd": "--spec-draft-threads-batch",
+        "--threads-batch-draft": "--spec-draft-threads-batch",
+        "-otd": "--spec-draft-override-tensor",
+        "--override-tensor-draft": "--spec-draft-override-tensor",
+        "-cmoed": "--spec-draft-cpu-moe",
+        "--cpu-moe-draft": "--spec-draft-cpu-moe",
+        "-ncmoed": "--spec-draft-n-cpu-moe",
+        "--n-cpu-moe-draft": "--spec-draft-n-cpu-moe",
+        "--spec-draft-ncmoe": "--spec-draft-n-cpu-moe",
+        "-lcs": "--lookup-cache-static",
+        "-lcd": "--lookup-cache-dynamic",
         "-ctkd": "--spec-draft-type-k",
         "--cache-type-k-draft": "--spec-draft-type-k",
         "-ctvd": "--spec-draft-type-v",
@@ -177,10 +201,12 @@ LLAMA_CPP = Options(
         "--spec-ngram-min-hits": _NGRAM.format("min-hits"),
     },
     values={"--spec-type": LLAMA_TYPES},
+    whole=False,
 )
 TGI = Options(
     version="db931fc (2026-01-08)",
     current=_words("--speculate"),
+    whole=False,
 )
 TENSORRT = Options(
     version="1.4.0rc4",
@@ -190,7 +216,8 @@ TENSORRT = Options(
         "use_rejection_sampling use_dynamic_tree dynamic_tree_max_topK num_nextn_predict_layers "
         "use_relaxed_acceptance_for_thinking relaxed_topk relaxed_delta "
         "max_matching_ngram_size is_keep_all is_use_oldest is_public_pool mask_token_id "
-        "target_layer_ids enable_global_pool use_sa_spec sa_spec_threshold"
+        "target_layer_ids enable_global_pool use_sa_spec sa_spec_threshold "
+        "eagle3_layers_to_capture eagle3_model_arch spec_dec_variant"
     ),
     other_names={"speculative_model_dir": "speculative_model"},
     removed={"eagle_choices": "use_dynamic_tree + dynamic_tree_max_topK"},
@@ -205,6 +232,7 @@ TENSORRT = Options(
             "AUTO",
         )
     },
+    whole=False,
 )
 TRANSFORMERS = Options(
     version="5.24.0",

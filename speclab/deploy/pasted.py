@@ -6,6 +6,7 @@ import re
 import shlex
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 
 from speclab.core.errors import BadInput
 from speclab.deploy.options import OPTIONS
@@ -34,7 +35,10 @@ NAMES = (
 """Engine -> the programs that start it."""
 _CONTINUED = re.compile(r"[\\`^][ \t]*\r?\n")
 _KEY = re.compile(r"^[ \t]*([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
-_KEYWORD = re.compile(r"[(,.]\s*([A-Za-z_]\w*)[ \t]*=(?!=)")
+_KEYWORD = re.compile(
+    r"[(,.]\s*([A-Za-z_]\w*)[ \t]*=(?!=)[ \t]*"
+    r"(?:\"([^\"\n]*)\"|'([^'\n]*)'|(None|True|False|-?[0-9][0-9.e_-]*)(?![\w.]))?"
+)
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
@@ -124,9 +128,12 @@ def keys_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_KEY.findall(text)))
 
 
-def keywords_of(text: str) -> tuple[str, ...]:
-    """Return the arguments and attributes that a Python text sets, in order, each once."""
-    return tuple(dict.fromkeys(_KEYWORD.findall(text)))
+def keywords_of(text: str) -> dict[str, str]:
+    """Return what a Python text sets: argument or attribute -> its literal, "" if it is none."""
+    found: dict[str, str] = {}
+    for match in _KEYWORD.finditer(text):
+        found.setdefault(match[1], match[2] or match[3] or match[4] or "")
+    return found
 
 
 def detect(pasted: Pasted) -> str:
@@ -149,7 +156,8 @@ def detect(pasted: Pasted) -> str:
     return best if scores[best] else ""
 
 
-def known(engine: str) -> set[str]:
+@cache
+def known(engine: str) -> frozenset[str]:
     """Return every option that an engine has or had."""
     options = OPTIONS[engine]
-    return {*options.current, *options.other_names, *options.removed}
+    return options.current | options.other_names.keys() | options.removed.keys()

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from speclab.core.errors import BadInput
-from speclab.core.protocols import LocalText, MethodCard
+from speclab.core.laws import Sampling
+from speclab.core.protocols import LocalText, MethodCard, provided
 from speclab.deploy.verification import Verification
 from speclab.methods import METHODS, make_method
 
@@ -32,6 +33,7 @@ LENGTHS = ("method", "load", "acceptance")
 """Who decides how much is drafted: the method, the number of requests, or recent acceptance."""
 RULES = ("usual", "block")
 MOST_NAME_CHARS = 300
+ABOVE_ZERO = Sampling(temperature=1.0)
 _HEADS: dict[str, Family] = {
     "head:medusa": "medusa",
     "head:hydra": "hydra",
@@ -52,6 +54,7 @@ class Wish:
         target, draft, head: hub ids or folders; GGUF files for llama.cpp.
         length: one of LENGTHS.
         rule: one of RULES; "usual" is the engine's exact rule for such drafts.
+        draws: whether drafts are drawn from the draft's law above temperature 0, not chosen.
     """
 
     card: MethodCard
@@ -62,6 +65,7 @@ class Wish:
     head: str
     length: str = "method"
     rule: str = "usual"
+    draws: bool = False
 
     @property
     def length_name(self) -> str:
@@ -115,13 +119,6 @@ class Wish:
     def temperature_kept(self) -> bool:
         """Whether drafting at the request's temperature, or greedily, is what is wanted."""
         return self.params.get("draft_temperature") in (None, 0)
-
-    @property
-    def draws(self) -> bool:
-        """Whether drafts are drawn from the draft's law rather than chosen."""
-        if self.family == "draft-model":
-            return self.params.get("draft_temperature") != 0
-        return self.params.get("draft_sampling") == "drawn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +235,7 @@ def make_wish(
         head=checked_name(head) or "HEAD",
         length=length,
         rule=rule,
+        draws="sampled" in provided(made, ABOVE_ZERO),
     )
 
 

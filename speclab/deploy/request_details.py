@@ -11,6 +11,7 @@ from speclab.deploy.counts import Counts, counts_of_steps
 
 MOST_CHARS = 2_000_000
 MOST_STEPS = 200_000
+MOST_LENGTH_DIGITS = 6
 FIELD = "speculative_decoding"
 
 
@@ -56,9 +57,10 @@ def _of_rows(rows: Mapping[str, Any]) -> Counts:
     """Return the counts of a histogram per draft length: rounds that accepted j of k tokens."""
     steps: list[tuple[int, int, int]] = []
     for key, buckets in rows.items():
-        if not key.isdecimal() or len(counted := _list(buckets)) != int(key[:6]) + 1:
+        length = int(key) if key.isdecimal() and len(key) <= MOST_LENGTH_DIGITS else -1
+        if length < 0 or len(counted := _list(buckets)) != length + 1:
             raise _no_details("a row of acceptance_histogram_by_draft_length has a wrong length")
-        steps += [(j, int(key), n) for j, n in enumerate(counted)]
+        steps += [(j, length, n) for j, n in enumerate(counted)]
     rounds = sum(n for _, k, n in steps if k)
     deepest = max((j for j, _, n in steps if n), default=0)
     accepted = sum(j * n for j, _, n in steps)
@@ -86,6 +88,7 @@ def _of_summary(found: Mapping[str, Any]) -> Counts:
         drafted=drafted,
         accepted=accepted,
         per_position=tuple(sum(buckets[i + 1 :]) for i in range(len(buckets) - 1)),
+        every_position=found.get("num_spec_tokens") == len(buckets) - 1,
     )
 
 

@@ -13,6 +13,8 @@ from speclab.deploy.counts import Counts, Value, numbers_of
 from speclab.deploy.exposition import Sample, read_samples
 
 MOST_POSITIONS = 128
+EVERY_POSITION = frozenset({"vllm"})
+"""Engines that give a series for each position that can be drafted, from the start on."""
 PREFIXES = {"vllm:": "vllm", "llamacpp:": "llama.cpp", "sglang:": "sglang"}
 _SHARED = {
     "spec_decode_num_drafts": "drafting_rounds",
@@ -27,7 +29,7 @@ COUNTERS: dict[str, dict[str, str]] = {
 }
 """Engine -> its counter, without prefix and `_total` -> field of Counts."""
 GAUGES: dict[str, str] = {
-    "spec_accept_length": "block_efficiency",
+    "spec_accept_length": "mean_acceptance_length",
     "spec_accept_rate": "drafted_acceptance_rate",
     "spec_num_steps": "speculative_num_steps",
     "spec_num_draft_tokens": "speculative_num_draft_tokens",
@@ -157,7 +159,7 @@ def _collected(engine: str, samples: list[Sample]) -> Reading:
             unusable[sample.name] = None
         elif position:
             index = sample.labels.get("position", "")
-            if index.isdecimal() and int(index[:6]) < MOST_POSITIONS:
+            if index.isdecimal() and len(index) <= 3 and int(index) < MOST_POSITIONS:
                 positions[int(index)] = positions.get(int(index), 0.0) + sample.value
         elif gauge:
             gauges.setdefault(short, set()).add(sample.value)
@@ -260,16 +262,14 @@ def _difference(first: Reading | None, second: Reading) -> Counts:
     counters = {name: count - earlier.get(name, 0) for name, count in second.counters.items()}
     padded = (*before, *(0,) * len(second.per_position))
     positions = tuple(later - padded[index] for index, later in enumerate(second.per_position))
-    return Counts(**counters, per_position=positions)
+    every = second.engine in EVERY_POSITION
+    return Counts(**counters, per_position=positions, every_position=every)
 
 
 def _reported(reading: Reading) -> list[Value]:
     """Return what SGLang reports as means of its own, over its last interval of logging."""
-    tree = LocalText(
-        "Divided by tree slots: a tree looks poor.", "分母是树的位置数：树的数值会显得偏低。"
-    )
     last = LocalText("Of the last interval only.", "只是最近一个间隔的平均。")
-    notes = {"spec_accept_length": last, "spec_accept_rate": tree}
+    notes = {"spec_accept_length": last, "spec_accept_rate": last}
     return [
         Value(
             name=GAUGES[name],

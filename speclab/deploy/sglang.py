@@ -27,6 +27,8 @@ ALGORITHMS = {
 ADAPTIVE_STEPS = (0, 1, 3, 5, 7)
 """Draft lengths among which its adaptive mode chooses unless told otherwise."""
 EAGLES = ("eagle-1", "eagle-2", "eagle-3")
+RATIO_FAMILIES = ("eagle-1", "eagle-2", "mtp")
+"""Whose chains it can judge with p and q; an EAGLE-3 head usually has a vocabulary of its own."""
 COUNTS_ROOT = LocalText(
     "SGLang counts the pending token as well.",
     "SGLang 把待定词元也算在内。",
@@ -90,7 +92,8 @@ def _drafted(wish: Wish, notes: list[LocalText]) -> tuple[Options, tuple[Renamed
     """Return steps, width and size; with width 1 the size is steps + 1 whatever is asked."""
     adaptive = wish.follows == "acceptance" and wish.family in EAGLES
     steps = _nearest(wish.drafted) if adaptive else wish.drafted
-    width = 1 if adaptive or wish.is_chain or wish.rule == "block" else wish.width
+    block = wish.rule == "block" and wish.family in RATIO_FAMILIES
+    width = 1 if adaptive or wish.is_chain or block else wish.width
     most = width + (steps - 1) * width**2 + 1
     size = steps + 1 if width == 1 else min(wish.nodes + 1, most)
     options: Options = {"speculative_algorithm": ALGORITHMS[wish.family]}
@@ -141,7 +144,7 @@ def _nearest(steps: int) -> int:
 def _judged(wish: Wish, options: Options, notes: list[LocalText]) -> Verification:
     """Set how drafts are judged; return the rule."""
     chain = options.get("speculative_eagle_topk") == 1
-    ratio = wish.family in ("eagle-1", "eagle-2", "mtp") and chain
+    ratio = wish.family in RATIO_FAMILIES and chain
     if wish.rule == "block" and ratio:
         options["speculative_use_rejection_sampling"] = True
         options["speculative_use_block_verification"] = True

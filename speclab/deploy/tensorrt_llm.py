@@ -13,6 +13,7 @@ from speclab.deploy.differences import (
     no_block,
     no_length,
     no_such_method,
+    one_hot_drafts,
 )
 from speclab.deploy.plans import Block, Configuration, Refusal, Renamed, Wish
 from speclab.deploy.shell_text import command_line, python_call, yaml_text
@@ -23,6 +24,12 @@ FILE = "speculation.yaml"
 ONLY_DOCUMENTED = LocalText(
     "Taken from the documentation; no package was read, so try it before you rely on it.",
     "依据文档写成，没有阅读软件包；使用前请先试运行。",
+)
+UPPER_BOUNDS = LocalText(
+    "A key of draft_len_schedule is the most requests that its length is for; above the last key "
+    "nothing is drafted. Before March 2026 a key was the fewest.",
+    "draft_len_schedule 的键是该长度适用的最多请求数；超过最后一个键就不再起草。"
+    "2026 年 3 月以前，键是最少请求数。",
 )
 CLASSES = {
     "draft-model": "DraftTargetDecodingConfig",
@@ -47,6 +54,7 @@ def configure(wish: Wish) -> Configuration | Refusal:
         return no_such_method(wish, NAME, TITLE, VERSION, why)
     notes = [ONLY_DOCUMENTED]
     config, names, used = _config(wish, notes)
+    notes += one_hot_drafts(wish, TITLE)
     _follow(wish, config, notes)
     if wish.rule == "block":
         notes.append(no_block(TITLE, LocalText("", "")))
@@ -110,8 +118,9 @@ def _tree(wish: Wish, config: dict[str, Any], notes: list[LocalText]) -> list[Re
 
 def _follow(wish: Wish, config: dict[str, Any], notes: list[LocalText]) -> None:
     if wish.follows == "load":
-        config["draft_len_schedule"] = {low: length for low, _, length in load_tiers(wish.drafted)}
-        notes.append(STARTING_TIERS)
+        tiers = load_tiers(wish.drafted)
+        config["draft_len_schedule"] = {high: length for _, high, length in tiers if length}
+        notes += [STARTING_TIERS, UPPER_BOUNDS]
     elif wish.follows == "acceptance":
         has = LocalText(
             "A window of acceptance (acceptance_rate_window_size and its threshold) switches "
@@ -163,7 +172,8 @@ def _answer(
         names=names,
         verification=DOCUMENTED_MATCH if config else NOTHING,
         notes=notes,
-        differs=not wish.is_chain and config.get("max_total_draft_tokens") != wish.nodes,
+        differs=wish.draws
+        or (not wish.is_chain and config.get("max_total_draft_tokens") != wish.nodes),
     )
 
 

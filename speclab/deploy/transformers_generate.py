@@ -15,6 +15,12 @@ OWN_COUNT = LocalText(
     "generate() takes one text at a time here and tells no acceptance: count it yourself.",
     "这里的 generate() 一次只处理一段文本，也不报告接受情况：需要自己计数。",
 )
+FITTED = LocalText(
+    "With scikit-learn installed, generate() fits a threshold above 0 anew after every round, from "
+    "the ROC curve of what was accepted; the number set is then only where it starts.",
+    "若安装了 scikit-learn，generate() 会在每轮之后按接受情况的 ROC 曲线重新拟合大于 0 的阈值；"
+    "设置的数只是起点。",
+)
 NO_RULE = LocalText("generate() has no such switch.", "generate() 没有这个开关。")
 
 
@@ -94,6 +100,8 @@ def _assistant(wish: Wish, notes: list[LocalText], used: set[str]) -> dict[str, 
             "不设置时它起草 20 个词元，并在置信度低于 0.4 时停止。",
         )
     )
+    if wish.least_confidence:
+        notes.append(FITTED)
     return {
         "num_assistant_tokens": wish.drafted,
         "num_assistant_tokens_schedule": "constant",

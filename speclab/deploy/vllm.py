@@ -140,8 +140,9 @@ def _answer(
     if config:
         json_block = Block(kind="json", title=LocalText("JSON", "JSON"), text=json_lines(config))
         blocks.insert(1, json_block)
+    ours = next((n for n in ("draft_temperature", "draft_sampling") if n in wish.params), "")
     draws = Renamed(
-        ours="draft_temperature" if "draft_temperature" in wish.params else "draft_sampling",
+        ours=ours,
         theirs="draft_sample_method",
         value=str(config.get("draft_sample_method")),
         note=LocalText(
@@ -154,7 +155,7 @@ def _answer(
         version=MEDUSA_VERSION if wish.family == "medusa" else VERSION,
         blocks=tuple(blocks),
         flags=(*(("--speculative-config",) if config else ()), *config),
-        names=(*names, *((draws,) if "draft_sample_method" in config else ())),
+        names=(*names, *((draws,) if ours and "draft_sample_method" in config else ())),
         verification=verification,
         notes=notes,
         differs=wish.family == "medusa" or not wish.is_chain,

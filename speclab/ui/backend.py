@@ -165,6 +165,7 @@ class Lab:
         turnstile: the line for the processor.
         ask_hub: hub id -> licence and size (see `speclab.models.hub.ask_hub`).
         allow_local: whether visitors may name folders of this machine as models.
+        allow_fetch: whether visitors may have this machine ask addresses for metrics.
     """
 
     methods: Mapping[str, Any]
@@ -179,13 +180,15 @@ class Lab:
     turnstile: Turnstile = field(default_factory=Turnstile)
     ask_hub: Callable[[str], Any] = field(default_factory=lambda: _ask_hub)
     allow_local: bool = False
+    allow_fetch: bool = False
 
 
-def default_lab(*, allow_local: bool = False) -> Lab:
+def default_lab(*, allow_local: bool = False, allow_fetch: bool = False) -> Lab:
     """Build the lab of this installation; imports neither torch nor transformers.
 
     Args:
         allow_local: whether visitors may name folders of this machine as models.
+        allow_fetch: whether visitors may have this machine ask addresses for metrics.
     """
     from speclab.methods import METHODS
     from speclab.models.catalogue import PAIRS
@@ -200,6 +203,7 @@ def default_lab(*, allow_local: bool = False) -> Lab:
         banner=banner,
         recorded=read_index(ASSETS / "traces"),
         allow_local=allow_local,
+        allow_fetch=allow_fetch,
     )
 
 

@@ -232,10 +232,10 @@ def _check_visitor(lab: Lab) -> None:
         BadInput: with the reason.
     """
     check_reading_allowed()
-    if not lab.allow_local:
+    if not lab.allow_fetch:
         raise BadInput(
             "This server also answers other machines, so it asks no addresses for its visitors.",
-            "Paste the page of metrics, or restart the server with --allow-local.",
+            "Paste the page of metrics, or restart the server with --allow-fetch.",
             code="metrics_visitors",
         )
 
@@ -260,7 +260,6 @@ def _row(value: Value, lang: str) -> list[str]:
         shown = number(int(value.value)) if whole and value.value >= 2 else f"{value.value:.3g}"
         shown = str(int(value.value)) if whole and value.value < 2 else shown
     symbol = f" {entry.symbol}" if entry and entry.symbol else ""
-    place = words["dp_all_passes"] if place == "all" else place
     return [
         f"{title}{symbol}" + (f" · {place}" if place else ""),
         shown,

@@ -84,7 +84,6 @@ EN: dict[str, str] = {
     "dp_page_long": "The text has {n} characters; at most {limit} are read.",
     "dp_running": "Asking …",
     "dp_none": "not told",
-    "dp_all_passes": "all passes",
 }
 
 ZH: dict[str, str] = {
@@ -169,7 +168,6 @@ ZH: dict[str, str] = {
     "dp_page_long": "文本有 {n} 个字符，最多读取 {limit} 个。",
     "dp_running": "正在询问……",
     "dp_none": "无法得知",
-    "dp_all_passes": "所有前向",
 }
 
 DEPLOY: dict[str, dict[str, str]] = {"en": EN, "zh": ZH}

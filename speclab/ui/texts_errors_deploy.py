@@ -18,7 +18,7 @@ ZH_DEPLOY: dict[str, tuple[str, str]] = {
     ),
     "metrics_visitors": (
         "这台服务器也接受来自其他机器的访问，因此不会替访问者去访问地址。",
-        "请粘贴指标页面的内容，或用 --allow-local 重新启动服务器。",
+        "请粘贴指标页面的内容，或用 --allow-fetch 重新启动服务器。",
     ),
     "metrics_empty": ("没有地址。", "地址形如 http://127.0.0.1:8000/metrics。"),
     "metrics_malformed": ("{address} 不是地址。", "地址形如 http://127.0.0.1:8000/metrics。"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import importlib.metadata
 import importlib.util
 import json
@@ -34,6 +35,7 @@ from speclab.methods import METHODS
 
 KEYS = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("keys/*")}
 SPEC = "--speculative-config"
+TRT = "tensorrt-llm"
 HOSTILE = (
     "meta-llama/Llama-3.1-8B",
     "a b'c\"d",
@@ -189,16 +191,33 @@ def check_tensorrt(found: Configuration, wish: Wish) -> None:
             most = length * int(values["dynamic_tree_max_topK"])
             assert length <= int(values["max_total_draft_tokens"]) <= most
         if "draft_len_schedule" in values:
-            assert values["draft_len_schedule"].startswith(f"{{1: {length}")
+            schedule = yaml.safe_load(f"x: {values['draft_len_schedule']}")["x"]
+            for requests, drafted in ((1, length), (4, length), (5, (length + 1) // 2), (17, 1)):
+                assert drafted_at(schedule, requests) == drafted
+            assert drafted_at(schedule, 64) == 1 and drafted_at(schedule, 65) == 0
         if wish.family == "mtp":
             assert values["num_nextn_predict_layers"] == values["max_draft_len"]
+
+
+def drafted_at(schedule: dict[int, int], requests: int) -> int:
+    """Return the length that TensorRT-LLM takes: keys are upper bounds, none beyond the last."""
+    at = bisect.bisect_left(sorted(schedule), requests)
+    return schedule[sorted(schedule)[at]] if at < len(schedule) else 0
+
+
+def test_the_keys_of_a_schedule_are_upper_bounds() -> None:
+    schedule = {4: 4, 8: 2, 32: 1}
+    told = [drafted_at(schedule, requests) for requests in (1, 4, 5, 8, 9, 32, 33)]
+    assert told == [4, 4, 2, 2, 1, 1, 0]
+    found = given(make_wish("prompt-lookup", {"num_speculative_tokens": 4}, length="load"), TRT)
+    assert "draft_len_schedule: {4: 4, 16: 2, 64: 1}" in block(found, "yaml")
 
 
 def test_the_linters_tables_are_the_frozen_lists() -> None:
     tables = options.OPTIONS
     for name in ("vllm", "sglang", "llama.cpp", "tgi"):
         every = {*tables[name].current, *tables[name].other_names}
-        frozen = set(KEYS[name]["flags"])
+        frozen = {*KEYS[name]["flags"], *KEYS[name].get("documented", ())}
         extra = {"--metrics", "--dllm-algorithm", "--dllm-algorithm-config"}
         aliases = {"--gpu-layers-draft", "--n-gpu-layers-draft", "-ctkd", "-ctvd"}
         aliases |= {"--cache-type-k-draft", "--cache-type-v-draft"}
@@ -312,6 +331,56 @@ def test_a_drawn_chain_asks_for_the_rule_that_needs_q() -> None:
     eagle = make_wish("eagle-2", {"top_k": 1, "draft_sampling": "drawn"})
     assert given(eagle, "sglang").verification is FULL_RATIO
     assert "--speculative-use-rejection-sampling" in given(eagle, "sglang").flags
+
+
+def test_what_is_drawn_is_what_the_method_provides() -> None:
+    drawn = {name: make_wish(name).draws for name in METHODS}
+    assert drawn["draft-model"] and drawn["draft-tree"] and drawn["eagle-1"] and drawn["mtp"]
+    assert not drawn["prompt-lookup"] and not drawn["eagle-3"] and not drawn["medusa"]
+    assert not make_wish("draft-tree", {"siblings": "top-k"}).draws
+    assert not make_wish("draft-tree", {"draft_temperature": 0.0}).draws
+    for name in ("mtp", "eagle-1"):
+        found = given(make_wish(name), "vllm")
+        config = json.loads(block(found, "json"))
+        assert config["draft_sample_method"] == "probabilistic"
+        assert found.verification is FULL_RATIO
+    for wish in wishes():
+        found = ENGINES["vllm"].configure(wish)
+        if isinstance(found, Configuration):
+            ours = {row.ours for row in found.names}
+            assert ours <= wish.params.keys(), "a parameter that the method lacks"
+
+
+def test_a_drawn_draft_differs_where_the_engine_takes_the_best_token() -> None:
+    for engine in ("llama.cpp", TRT):
+        for method in ("draft-model", "mtp"):
+            found = given(make_wish(method), engine)
+            assert found.differs and any("one-hot" in note.en for note in found.notes)
+        greedy = given(make_wish("draft-model", {"draft_temperature": 0.0}), engine)
+        assert not greedy.differs and not any("one-hot" in note.en for note in greedy.notes)
+
+
+def test_sglang_keeps_the_tree_where_no_block_verification_is_on() -> None:
+    block_, usual = (make_wish("eagle-3", rule=rule) for rule in ("block", "usual"))
+    for wish in (block_, usual):
+        shown = dict_of(block(given(wish, "sglang"), "shell"))
+        assert shown["--speculative-eagle-topk"] == str(wish.width) != "1"
+    tree = given(make_wish("draft-tree", rule="block"), "sglang")
+    assert dict_of(block(tree, "shell"))["--speculative-eagle-topk"] != "1"
+    assert any("no block verification" in note.en for note in tree.notes)
+    eagle = given(make_wish("eagle-2", rule="block"), "sglang")
+    assert dict_of(block(eagle, "shell"))["--speculative-eagle-topk"] == "1"
+    assert eagle.verification is BLOCK
+
+
+def test_a_threshold_that_transformers_fits_anew_is_told() -> None:
+    for params, told in (({}, False), ({"min_confidence": 0.4}, True)):
+        found = given(make_wish("draft-model", params), "transformers")
+        assert any("scikit-learn" in note.en for note in found.notes) == told
+    spec = importlib.util.find_spec("transformers")
+    assert spec is not None and spec.origin is not None
+    source = (Path(spec.origin).parent / "generation" / "candidate_generator.py").read_text()
+    assert "roc_curve" in source and "is_sklearn_available" in source
 
 
 def test_sglang_counts_the_pending_token_and_never_more_than_come_up() -> None:

@@ -74,7 +74,7 @@ def test_lint_reads_argument_file_and_standard_input(cli, tmp_path: Path, monkey
 def test_metrics_of_a_server_once_and_twice(cli) -> None:
     with page_server() as server:
         code, out, _ = cli("metrics", f"{server.address}/vllm-1")
-        assert code == 0 and out.startswith("vllm\n") and "block_efficiency" in out
+        assert code == 0 and out.startswith("vllm\n") and "mean_acceptance_length" in out
         server.pages["/now"] = (PAGES / "vllm-1.txt").read_bytes()
         code, out, _ = cli("metrics", f"{server.address}/now", "--wait", "0.05", "--json", "-")
     values = {one["name"]: one["value"] for one in json.loads(out)["values"]}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import time
 
 import pytest
 
 from speclab.core.errors import BadInput
 from speclab.deploy.engines import ENGINES
-from speclab.deploy.findings import Finding
+from speclab.deploy.findings import Finding, unknown
 from speclab.deploy.lint import MOST_CHARS, MOST_FINDINGS, lint
 from speclab.deploy.plans import Configuration, make_wish
 from speclab.methods import METHODS
+
+lint_module = importlib.import_module("speclab.deploy.lint")
 
 
 def errors(text: str, engine: str = "") -> dict[str, str]:
@@ -98,6 +102,37 @@ def test_a_misspelt_flag_is_told_the_nearest_name() -> None:
     assert "draft-eagle3" in wrong
     found = errors("m.generate(prompt_lookup_tokens=3, max_matching_ngram_size=2)", "transformers")
     assert "prompt_lookup_num_tokens" in found["prompt_lookup_tokens"]
+
+
+def test_options_that_exist_are_no_errors() -> None:
+    llama = (
+        "llama-server -m a -md b --spec-type draft-simple --threads-draft 4 -tbd 4 "
+        "--spec-draft-threads 4 --override-tensor-draft x=CPU --n-cpu-moe-draft 3 "
+        "--device-draft CUDA0 --hf-repo-draft r/d --lookup-cache-static f"
+    )
+    assert set(states(llama).values()) == {"fine"}
+    yaml = (
+        "decoding_type: Eagle3\neagle3_layers_to_capture: [1, 2]\neagle3_model_arch: llama3\n"
+        "spec_dec_variant: x\n"
+    )
+    assert set(states(yaml).values()) == {"fine"}
+    for text, name in (
+        ("llama-server -m a --spec-draft-brand-new 1", "--spec-draft-brand-new"),
+        ("decoding_type: MTP\neagle3_new: 1", "eagle3_new"),
+    ):
+        assert states(text)[name] == "warning", "the list is not the whole parser"
+    assert states("vllm serve m --spec-brand-new 1")["--spec-brand-new"] == "error"
+
+
+def test_keywords_of_generate_are_read_with_their_values() -> None:
+    call = "m.generate(assistant_model=d, assistant_ensemble_weight={}, no_repeat_ngram_size=3)"
+    for value, state in (("None", "fine"), ("1.0", "fine"), ("0.3", "warning"), ("w", "warning")):
+        found = states(call.format(value))
+        assert found["assistant_ensemble_weight"] == state, value
+        assert "no_repeat_ngram_size" not in found
+    wrong = "m.generate(assistant_model=d, num_assistant_tokens_schedule='linear')"
+    assert "constant" in errors(wrong)["num_assistant_tokens_schedule"]
+    assert not errors(wrong.replace("'linear'", "chosen"))
 
 
 def test_an_option_of_another_engine_is_named() -> None:
@@ -254,6 +289,19 @@ def test_hostile_texts_are_bounded() -> None:
     assert len(many.findings) == MOST_FINDINGS
     assert all(isinstance(f, Finding) and len(f.subject) <= 80 for f in many.findings)
     lint("vllm serve m --spec-" + "a" * 15_000)
+    assert many.unchecked == 0
+    rest = lint("vllm serve m " + " ".join(f"--spec-{i}" for i in range(80)) + " --port 1")
+    assert rest.unchecked == 1
+
+
+def test_long_names_and_many_of_them_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = time.process_time()
+    lint("vllm serve m --" + "accept" * 3_000)
+    assert time.process_time() - started < 0.2
+    asked = []
+    monkeypatch.setattr(lint_module, "unknown", lambda *given: asked.append(1) or unknown(*given))
+    lint("vllm serve m " + " ".join(f"--spec-{i}" for i in range(1500)))
+    assert len(asked) == MOST_FINDINGS, "the nearest name is sought for those that are shown"
 
 
 def test_nothing_is_run(tmp_path, monkeypatch) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,8 +54,8 @@ def test_vllm_since_the_start(server: PageServer) -> None:
     assert values["num_drafting_rounds"] == 100 and values["drafted_tokens"] == 300
     assert values["accepted_tokens"] == 166 and values["discarded_tokens"] == 134
     assert values["drafted_acceptance_rate"] == pytest.approx(166 / 300)
-    assert values["block_efficiency"] == pytest.approx(2.66)
-    assert values["block_efficiency[all]"] == pytest.approx(280 / (280 - 166))
+    assert values["mean_acceptance_length"] == pytest.approx(2.66)
+    assert values["block_efficiency"] == pytest.approx(280 / (280 - 166))
     assert values["acceptance_rate"] == pytest.approx(166 / (100 + 71 + 53))
     rates = [values[f"acceptance_rate_per_position[{i}]"] for i in (1, 2, 3)]
     assert rates == pytest.approx([0.71, 0.53, 0.42])
@@ -68,7 +69,7 @@ def test_two_reads_give_what_happened_between_them(server: PageServer) -> None:
     assert kept.to_data() == first.to_data()
     values = by_name(between(kept, second).values)
     assert values["num_drafting_rounds"] == 250 and values["accepted_tokens"] == 450
-    assert values["block_efficiency"] == pytest.approx(1 + 450 / 250)
+    assert values["mean_acceptance_length"] == pytest.approx(1 + 450 / 250)
     assert values["acceptance_rate"] == pytest.approx(450 / (250 + 200 + 140))
     assert values["acceptance_rate_per_position[3]"] == pytest.approx(110 / 250)
 
@@ -76,9 +77,25 @@ def test_two_reads_give_what_happened_between_them(server: PageServer) -> None:
 def test_llama_cpp_with_drafts_of_several_lengths_tells_no_alpha() -> None:
     found = between(None, read_page(page("llamacpp")))
     values = by_name(found.values)
-    assert found.engine == "llama.cpp" and values["block_efficiency"] == pytest.approx(2.2)
+    assert found.engine == "llama.cpp"
+    assert values["mean_acceptance_length"] == pytest.approx(2.2)
     assert values["acceptance_rate"] is None
     assert any("several lengths" in value.note.en for value in found.values)
+
+
+def test_alpha_is_told_only_where_every_draft_had_the_greatest_length() -> None:
+    mixed = counts_of_steps([1, 1], [1, 3])
+    alpha = by_name(numbers_of(mixed))["acceptance_rate"]
+    assert alpha == pytest.approx(2 / 3)
+    seen = {"drafting_rounds": 2, "drafted": 4, "accepted": 2}
+    for every in (False, True):
+        known = Counts(**seen, per_position=(2, 0, 0), every_position=every)
+        assert positions_tested(known) is None, "lengths 1 and 3 look like 2 and 2"
+    assert positions_tested(Counts(**seen, per_position=(2, 0))) is None, "a series may be missing"
+    even = Counts(**seen, per_position=(2, 0), every_position=True)
+    assert positions_tested(even) == counts_of_steps([1, 1], [2, 2]).tested == 4
+    text = page("vllm-1").replace("vllm:", "llamacpp:")
+    assert by_name(between(None, read_page(text)).values)["acceptance_rate"] is None
 
 
 def test_sglang_counts_and_reports() -> None:
@@ -88,8 +105,12 @@ def test_sglang_counts_and_reports() -> None:
     reported = {v.name: v.value for v in found.values if v.badge == "reported"}
     assert counted["num_rounds"] == 200 and counted["emitted_tokens"] == 600
     assert counted["block_efficiency"] == pytest.approx(3.0)
-    assert reported["block_efficiency"] == pytest.approx(3.05)
+    assert reported["mean_acceptance_length"] == pytest.approx(3.05)
+    assert "block_efficiency" not in reported, "its own mean of one interval is no tau"
     assert reported["speculative_num_draft_tokens"] == 8
+    notes = {v.name: v.note.en for v in found.values if v.badge == "reported"}
+    assert notes["drafted_acceptance_rate"] == notes["mean_acceptance_length"]
+    assert "interval" in notes["drafted_acceptance_rate"] and "tree" not in str(notes)
 
 
 def test_every_number_is_in_the_glossary_or_a_setting_of_the_engine() -> None:
@@ -112,7 +133,7 @@ def test_nothing_between_two_reads_is_no_number() -> None:
     reading = read_page(page("vllm-1"))
     found = between(reading, reading)
     values = by_name(found.values)
-    assert values["drafted_acceptance_rate"] is None and "block_efficiency" not in values
+    assert values["drafted_acceptance_rate"] is None and "mean_acceptance_length" not in values
     assert "Nothing was drafted" in found.notes[0].en
 
 
@@ -144,7 +165,7 @@ def test_series_add_up_and_gauges_that_differ_are_left_out() -> None:
 def test_positions_are_bounded_and_legacy_names_ignored() -> None:
     text = page("vllm-1") + "".join(
         f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{p}"}} 7\n'
-        for p in ("-1", "x", "999999999999", "²", "128")
+        for p in ("-1", "x", "999999999999", "²", "128", "000001100000", "9" * 5_000)
     )
     assert len(read_page(text).per_position) == 3
     old = "vllm:spec_decode_draft_acceptance_rate 0.5\nvllm:spec_decode_efficiency 0.4\n"
@@ -158,7 +179,11 @@ def test_labels_with_braces_quotes_and_exemplars() -> None:
     assert sample.value == 5 and sample.labels == {"model_name": 'x"}{\\ \n', "position": "3"}
     started = time.monotonic()
     read_samples('a{b="' + "\\" * 7_000 + "\n" + "a{" * 3_000 + "\n" + "a " * 3_000, bool)
+    long = "vllm:x{" + "a" * 7_900 + "} 1\n"
+    assert [sample.labels for sample in read_samples(long * 20, bool)] == [{}] * 20
     assert time.monotonic() - started < 5
+    (cut,) = read_samples('a{b="1",c d="2",e="3"} 1', bool)
+    assert cut.labels == {"b": "1"}, "whatever follows what is no label is left alone"
 
 
 @pytest.mark.parametrize(
@@ -299,6 +324,28 @@ def test_a_slow_server_is_left_in_time(server: PageServer, path: str) -> None:
     assert time.monotonic() - started < 3
 
 
+def test_no_connection_is_made_after_the_time_is_over(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = socket.getaddrinfo
+    told = threading.Event()
+
+    def slow_name(*args: object, **more: object) -> list:
+        told.wait(5)
+        return known("127.0.0.1", server.server_port, type=socket.SOCK_STREAM)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow_name)
+    server.asked.clear()
+    with pytest.raises(BadInput, match=r"within 0\.05 s"):
+        fetch_page(f"http://slow.example:{server.server_port}/vllm-1", time_limit_s=0.05)
+    told.set()
+    for thread in [one for one in threading.enumerate() if one.name == "metrics"]:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert not server.asked
+    assert "vllm:" in fetch_page(f"http://known.example:{server.server_port}/vllm-1")
+
+
 def test_pages_without_end_and_packed_ones_are_refused(server: PageServer) -> None:
     with pytest.raises(BadInput, match="larger than 100,000 bytes"):
         fetch_page(f"{server.address}/endless", most_bytes=100_000, time_limit_s=20)
@@ -363,7 +410,8 @@ def wrapped(**fields: object) -> str:
 def test_a_summary_gives_the_same_numbers_as_vllm() -> None:
     counts = read_details(wrapped(**SUMMARY))
     values = by_name(numbers_of(counts))
-    assert values["block_efficiency"] == pytest.approx(SUMMARY["mean_acceptance_length"])
+    length = SUMMARY["mean_acceptance_length"]
+    assert values["mean_acceptance_length"] == pytest.approx(length)
     assert values["drafted_acceptance_rate"] == pytest.approx(SUMMARY["draft_acceptance_rate"])
     assert counts.per_position == (4, 3, 3)
     assert positions_tested(counts) == 43 + 4 + 3
@@ -400,10 +448,12 @@ def test_rows_by_length_and_steps_agree() -> None:
         wrapped(**SUMMARY, per_step_accepted="11", per_step_drafted=[1]),
         wrapped(**SUMMARY, acceptance_histogram_by_draft_length={"3": [1]}),
         wrapped(**SUMMARY, acceptance_histogram_by_draft_length={"x": [1]}),
+        wrapped(**SUMMARY, acceptance_histogram_by_draft_length={"0000003": [1, 1]}),
+        wrapped(**SUMMARY, acceptance_histogram_by_draft_length={"1" * 5_000: [1]}),
         wrapped(num_spec_steps=float("nan")),
         " " * 2_000_001,
     ],
-    ids=range(16),
+    ids=range(18),
 )
 def test_what_is_no_detail_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="no details of one request"):

@@ -18,7 +18,7 @@ from speclab.ui.tab_deploy import Deploy
 
 def main() -> None:
     """Serve the tab on $PORT."""
-    lab = default_lab(allow_local=True)
+    lab = default_lab(allow_fetch=True)
     with gr.Blocks(fill_width=True, analytics_enabled=False) as blocks:
         Deploy(lab, "en")
     with blocks.route("中文", "zh", show_in_navbar=False):

@@ -33,7 +33,7 @@ CONFIG = {"method": "draft-model", "engine": "vllm", "params": {"num_speculative
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    return default_lab(allow_local=True)
+    return default_lab(allow_fetch=True)
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,8 @@ def test_the_table_is_what_the_generators_answer(lab: Lab, lang: str) -> None:
         "tgi": "no",
         "transformers": "no",
     }
+    for engine in ("llama.cpp", "tensorrt-llm"):
+        assert table["draft-model"][engine] == "other", "its drafts are chosen, not drawn"
     assert set(table["hydra"].values()) == {"no"}
     assert json.loads(json.dumps(given)) == given
 
@@ -159,12 +161,13 @@ def test_a_server_is_read_twice_and_nothing_is_kept_here(lab: Lab) -> None:
         second = read_reply(lab, asked, "en")
     rows = {row[0]: row[1] for row in second["table"]["rows"]}
     assert first["title"].startswith("vLLM, since") and "between" in second["title"]
-    assert rows["drafts accepted"] == "450" and rows["tokens per round τ"] == "2.8"
+    assert rows["drafts accepted"] == "450" and rows["mean acceptance length"] == "2.8"
+    assert "tokens per round τ" not in rows or rows["tokens per round τ"] != "2.8"
     assert rows["acceptance by position · 3"] == "0.44"
 
 
 def test_pasted_pages_and_details_need_no_server(lab: Lab) -> None:
-    closed = dataclasses.replace(lab, allow_local=False)
+    closed = dataclasses.replace(lab, allow_fetch=False)
     text = (PAGES / "sglang-1.txt").read_text()
     reply = read_reply(closed, {"source": "page", "text": text}, "zh")
     shown = " ".join(" ".join(row) for row in reply["table"]["rows"])
@@ -177,8 +180,13 @@ def test_pasted_pages_and_details_need_no_server(lab: Lab) -> None:
 def test_addresses_are_refused_where_visitors_come_from_elsewhere(lab: Lab, monkeypatch) -> None:
     asked = {"source": "address", "address": "http://127.0.0.1:1/"}
     with pytest.raises(BadInput) as caught:
-        read_reply(dataclasses.replace(lab, allow_local=False), asked, "en")
-    assert caught.value.code == "metrics_visitors"
+        read_reply(dataclasses.replace(lab, allow_fetch=False, allow_local=True), asked, "en")
+    assert caught.value.code == "metrics_visitors", "folders are another permission"
+    assert "--allow-fetch" in str(caught.value) and "--allow-fetch" in error_text(
+        caught.value, "zh"
+    )
+    with pytest.raises(BadInput, match="cannot be reached"):
+        read_reply(lab, asked, "en")
     monkeypatch.setenv("SPACE_ID", "someone/lab")
     with pytest.raises(BadInput) as caught:
         read_reply(lab, asked, "zh")
