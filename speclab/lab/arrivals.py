@@ -55,6 +55,12 @@ MORE_ASSUMPTIONS = (
         "到达服从泊松过程；预填充单独占一趟，正在运行的序列需要等待；"
         "每个序列每一轮独立抽取接受长度。",
     ),
+    LocalText(
+        "Plain decoding holds the target alone; a server that may draft keeps the draft's weights "
+        "and cache and reads every prompt with it too.",
+        "普通解码只持有目标模型；可能起草的服务器还要保留草稿模型的权重和缓存，"
+        "并用它再读一遍每个提示。",
+    ),
 )
 
 
