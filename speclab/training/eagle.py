@@ -84,7 +84,7 @@ RECIPES: dict[tuple[str, Kind], Recipe] = {
         minutes=90.0, steps=3, draft_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
     ),
     ("smollm2-135m", "eagle1"): Recipe(
-        minutes=13.0, steps=3, law_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
+        minutes=10.0, steps=3, law_vocab=8192, learning_rate=1e-3, tokens_per_step=1024
     ),
 }
 

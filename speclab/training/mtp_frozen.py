@@ -61,7 +61,7 @@ class FrozenRecipe:
     seed: int = 0
 
 
-RECIPES: dict[str, FrozenRecipe] = {"smollm2-135m": FrozenRecipe(minutes=13.0)}
+RECIPES: dict[str, FrozenRecipe] = {"smollm2-135m": FrozenRecipe(minutes=9.0)}
 
 
 class FrozenHead:
