@@ -50,7 +50,7 @@ LINES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=40))
 def test_any_name_is_one_word_or_refused(name: str) -> None:
     try:
@@ -67,7 +67,7 @@ def test_any_name_is_one_word_or_refused(name: str) -> None:
     assert wish.target in {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(PASTED, st.sampled_from(["", *ENGINES]))
 def test_any_command_gets_remarks_or_a_sentence(text: str, engine: str) -> None:
     with contextlib.suppress(BadInput):
@@ -75,7 +75,7 @@ def test_any_command_gets_remarks_or_a_sentence(text: str, engine: str) -> None:
         assert all(finding.text.zh for finding in report.findings)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(LINES)
 def test_any_page_gives_numbers_or_a_sentence(text: str) -> None:
     with contextlib.suppress(BadInput):
@@ -83,7 +83,7 @@ def test_any_page_gives_numbers_or_a_sentence(text: str) -> None:
         assert all(one.value is None or math.isfinite(one.value) for one in values)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text(max_size=30).map(lambda tail: f"http://127.0.0.1{tail}"))
 def test_any_address_is_plain_or_refused(text: str) -> None:
     with contextlib.suppress(BadInput):
@@ -92,7 +92,7 @@ def test_any_address_is_plain_or_refused(text: str) -> None:
         assert address.path.isprintable() and address.path.isascii() and " " not in address.path
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
 def test_rounds_one_by_one_and_vllms_details_agree(rounds: list[tuple[int, int]]) -> None:
     drafted = [max(pair) for pair in rounds]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import app as app_script
 from speclab.core.errors import BadInput
 from speclab.deploy.engines import ENGINES
 from speclab.methods import METHODS
@@ -191,6 +194,30 @@ def test_addresses_are_refused_where_visitors_come_from_elsewhere(lab: Lab, monk
     with pytest.raises(BadInput) as caught:
         read_reply(lab, asked, "zh")
     assert error_text(caught.value, "zh").startswith("Space 上不能读取服务器")
+
+
+@pytest.mark.parametrize(
+    ("given", "local", "fetch"),
+    [
+        ([], True, True),
+        (["--host", "0.0.0.0"], False, False),
+        (["--host", "0.0.0.0", "--allow-local"], True, False),
+        (["--host", "0.0.0.0", "--allow-fetch"], False, True),
+        (["--no-allow-fetch"], True, False),
+    ],
+)
+def test_asking_addresses_has_an_option_of_its_own(
+    given: list[str], local: bool, fetch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GRADIO_SERVER_NAME", "GRADIO_SHARE"):
+        monkeypatch.delenv(name, raising=False)
+    made: list[dict[str, bool]] = []
+    page = SimpleNamespace(launch=lambda **options: None)
+    monkeypatch.setattr(app_script, "default_lab", lambda **more: made.append(more))
+    monkeypatch.setattr(app_script, "build", lambda lab: page)
+    monkeypatch.setattr(sys, "argv", ["app.py", *given])
+    app_script.main()
+    assert made == [{"allow_local": local, "allow_fetch": fetch}]
 
 
 def test_a_kept_read_that_was_changed_is_a_bad_request(lab: Lab) -> None:
