@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class BatchPlan:
     """Which passes are timed.
 
     Attributes:
-        batches: texts per pass. tokens: of each text, the first is 1.
+        batches: texts per pass, ascending. tokens: of each text, ascending from 1.
         context: cached tokens of each text. passes: timed per place.
     """
 
@@ -45,10 +46,29 @@ class BatchPlan:
         for name, most in (("batches", MOST_BATCH), ("tokens", MOST_TOKENS)):
             for value in getattr(self, name) or (0,):
                 check_bounds(name, value, 1, most)
-        if self.tokens[0] != 1:
-            raise BadInput("The first number of tokens must be 1: v(n) is relative to it.")
+        if self.tokens[0] != 1 or len(self.tokens) < 2 or not _ascending(self.tokens):
+            given = ", ".join(map(str, self.tokens))
+            raise BadInput(
+                f"Tokens of each text must ascend from 1, the first, and be two at least; not "
+                f"{given}.",
+                "For example 1, 2, 4.",
+                code="batch_tokens",
+                values={"given": given},
+            )
+        if not _ascending(self.batches):
+            given = ", ".join(map(str, self.batches))
+            raise BadInput(
+                f"Batches must ascend, not {given}.",
+                "For example 1, 4, 16.",
+                code="batch_sizes",
+                values={"given": given},
+            )
         for name, most in (("context", MOST_CONTEXT), ("passes", MOST_PASSES)):
             check_bounds(name, getattr(self, name), 1, most)
+
+
+def _ascending(values: Sequence[int]) -> bool:
+    return all(left < right for left, right in pairwise(values))
 
 
 class BatchPasses:

@@ -146,15 +146,17 @@ def point_of(unit: Unit, mine: Measured, base: Measured) -> dict[str, Any]:
 
     Returns:
         A line as in a table of heads, and `seconds_per_token` with its interval,
-        `plain_seconds_per_token`, `acceptance_rate` (None for trees), `drafting_rounds`,
-        `num_prompts`, `max_new_tokens`, `top_p` and `prefill_share`.
+        `plain_seconds_per_token`, `acceptance_rate` (None for trees) and the counts it is of,
+        `accepted_positions` and `tested_positions`, `drafting_rounds`, `num_prompts`,
+        `max_new_tokens`, `top_p` and `prefill_share`. Greedy repeats count once.
     """
     method, params = parse_label(unit.label)
     traces = list(mine.traces.values())
     setting = Setting(method=method, params=tuple(params.items()), shape=shape_of(traces))
     per_token = _seconds_per_token(mine)
     prefill = sum(trace.prefill_s for trace in traces)
-    rounds = [round_ for trace in traces for round_ in trace.rounds]
+    counted = mine.counted(unit.sampling.temperature == 0.0).values()
+    rounds = [round_ for trace in counted for round_ in trace.rounds]
     return {
         **row(setting, unit.sampling.temperature, mine, base),
         "label": unit.label,
@@ -170,6 +172,8 @@ def point_of(unit: Unit, mine: Measured, base: Measured) -> dict[str, Any]:
         ),
         "plain_seconds_per_token": _seconds_per_token(base)[0],
         "acceptance_rate": acceptance_rate(rounds),
+        "accepted_positions": sum(round_.num_accepted for round_ in rounds),
+        "tested_positions": sum(round_.num_tested for round_ in rounds),
         "drafting_rounds": sum(1 for round_ in rounds if round_.num_drafted),
         "prefill_share": round(prefill / sum(mine.seconds.values()), DIGITS),
     }

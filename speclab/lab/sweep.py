@@ -43,7 +43,7 @@ from speclab.lab.measuring import (
     point_of,
 )
 from speclab.lab.sweep_axes import Axis, Value, axis_named, label_at, methods_for
-from speclab.lab.sweep_prompts import families_of, prompts_of, prompts_of_length
+from speclab.lab.sweep_prompts import families_of, least_length, prompts_of, prompts_of_length
 from speclab.lab.sweep_theory import theory_lines
 from speclab.models.pair import Pair
 
@@ -111,13 +111,15 @@ class SweepStep:
 class Sweep:
     """A sweep on its way: iterate it for its steps, ask `report()` at any time.
 
+    Everything that could be refused is made first: labels and prompts of every value.
+
     Args:
         pair: loaded models. plan: what to vary.
         stopped: asked before every request; when true, the value being measured ends with the
             prompts that are complete.
 
     Raises:
-        BadInput: if the pair cannot run it.
+        BadInput: if the pair cannot run it at every value.
     """
 
     def __init__(self, pair: Pair, plan: SweepPlan, *, stopped: Stopped = never) -> None:
@@ -125,7 +127,9 @@ class Sweep:
         self.axis = axis_named(plan.axis)
         self.labels, self.skipped = methods_for(pair, self.axis, plan.methods)
         self.values, self._families = self._values_and_families()
+        self._work = [(value, self._units(value), self._prompts(value)) for value in self.values]
         self.points: list[dict[str, Any]] = []
+        self._under_way: tuple[Value, dict[str, Unit], dict[str, Measured]] | None = None
         self.costs: dict[str, Any] = {}
         self._facts, self._begun, self._seconds = machine_facts(pair), time.perf_counter(), 0.0
         self._complete = False
@@ -133,18 +137,20 @@ class Sweep:
     def __iter__(self) -> Iterator[SweepStep]:
         """Measure value by value; the costs of raw passes come first."""
         self._begun = time.perf_counter()
-        total, done = self._total(), 0
+        total, done = sum(len(prompts) for *_, prompts in self._work) * self.plan.repeats, 0
         self.costs = measure_costs(self.pair, self.plan.passes, widths=COST_WIDTHS)
-        for value in self.values:
-            units, prompts = self._units(value), self._prompts(value)
+        for value, units, prompts in self._work:
             measured: dict[str, Measured] = {}
+            self._under_way = value, units, measured
             for _ in measure(
                 units, prompts, measured, repeats=self.plan.repeats, stopped=self._stopped
             ):
                 done += 1
+                self._seconds = time.perf_counter() - self._begun
                 yield SweepStep(done=done, total=total, value=value)
             points = self._points(value, units, measured)
             self.points += points
+            self._under_way = None
             self._seconds = time.perf_counter() - self._begun
             if points:
                 yield SweepStep(done=done, total=total, value=value, points=tuple(points))
@@ -153,7 +159,11 @@ class Sweep:
         self._complete = True
 
     def report(self) -> dict[str, Any]:
-        """Return what was measured so far (JSON types; see the module)."""
+        """Return what was measured so far (JSON types; see the module).
+
+        Of the value under way, the prompts that every method has finished are points too.
+        """
+        points = [*self.points, *(self._points(*self._under_way) if self._under_way else ())]
         return {
             "schema_version": 1,
             "kind": "sweep",
@@ -166,8 +176,8 @@ class Sweep:
             "seconds": round(self._seconds, 1),
             **self._facts,
             "costs": self.costs,
-            "points": self.points,
-            "theory": theory_lines(self.points, self.costs) if self.axis.name == "gamma" else {},
+            "points": points,
+            "theory": theory_lines(points, self.costs) if self.axis.name == "gamma" else {},
             "skipped": self.skipped,
         }
 
@@ -187,29 +197,25 @@ class Sweep:
         return values, families
 
     def _usual(self) -> tuple[Value, ...]:
-        """Return the axis's values, those left out that do not fit the target."""
+        """Return the axis's values; of lengths, those that fit the requests and the target."""
         if self.axis.name != "prompt-length":
             return self.axis.values
-        room = self.pair.target.max_context - self.plan.max_new_tokens
-        return tuple(value for value in self.axis.values if int(value) <= room)
+        least = least_length(self.pair, self.plan.num_prompts)
+        most = self.pair.target.max_context - self.plan.max_new_tokens
+        fitting = tuple(value for value in self.axis.values if least <= int(value) <= most)
+        return fitting or (max(least, int(self.axis.values[0])),)
 
     def _prompts(self, value: Value) -> list[Prompt]:
         count = self.plan.num_prompts
         if self.axis.name == "family":
             prompts = self._families[str(value)]
         elif self.axis.name == "prompt-length":
+            check_fits(self.pair, [(0,) * int(value)], self.plan.max_new_tokens)
             prompts = prompts_of_length(self.pair, int(value), count)
         else:
             prompts = [tokens for _, tokens in prompts_of(self.pair, count)]
         check_fits(self.pair, prompts, self._new_tokens(value))
         return prompts
-
-    def _total(self) -> int:
-        per_value = self.plan.num_prompts * self.plan.repeats
-        if self.axis.name == "family":
-            counts = (len(self._families[str(value)]) for value in self.values)
-            return sum(counts) * self.plan.repeats
-        return per_value * len(self.values)
 
     def _new_tokens(self, value: Value) -> int:
         return int(value) if self.axis.name == "output-length" else self.plan.max_new_tokens

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from speclab.core.errors import BadInput
 from speclab.lab.bench_prompts import CHAT, MOST_UNSEEN, unseen_prompts
 from speclab.lab.measuring import Prompt
-from speclab.lab.prompt_families import FAMILY_PROMPTS
+from speclab.lab.prompt_families import FAMILY_PROMPTS, by_turns
 from speclab.models.pair import Pair
 
 TALES = 200
@@ -16,12 +16,25 @@ TALES = 200
 
 
 def prompts_of(pair: Pair, count: int) -> list[tuple[str, Prompt]]:
-    """Return `count` (family, token ids), families in turn.
+    """Return `count` (family, token ids), families in turn; for a chat, its plain requests last.
 
     Raises:
         BadInput: if there are not that many.
     """
-    texts = unseen_prompts(pair.codec.chat_by_default, count)
+    if not pair.codec.chat_by_default:
+        texts = unseen_prompts(False, count)
+    else:
+        known = by_turns(dict(FAMILY_PROMPTS))
+        seen = {text for _, text in known}
+        known += [("chat", text) for text in CHAT if text not in seen]
+        if count > len(known):
+            raise BadInput(
+                f"There are {len(known)} built-in prompts, not {count}.",
+                "Ask for fewer prompts.",
+                code="built_in_prompts",
+                values={"there": len(known), "count": count},
+            )
+        texts = known[:count]
     return [(family, pair.codec.encode(text)) for family, text in texts]
 
 
@@ -87,18 +100,31 @@ def prompts_of_length(pair: Pair, length: int, count: int) -> list[Prompt]:
     return found
 
 
+def least_length(pair: Pair, count: int) -> int:
+    """Return the fewest tokens that each of `count` prompts of a wanted length can have."""
+    if not pair.codec.chat_by_default:
+        return 1
+    return max(len(_chat(pair, "", CHAT[number % len(CHAT)])) for number in range(count))
+
+
+def _chat(pair: Pair, before: str, request: str) -> Prompt:
+    return tuple(pair.codec.encode(f"{before}\n\n{request}"))
+
+
 def _cut_chat(pair: Pair, text: str, request: str, length: int) -> Prompt:
     """Return the longest chat of at most `length` tokens that ends with the request."""
     words = text.split(" ")
     low, high = 0, len(words)
 
     def encoded(count: int) -> Prompt:
-        return tuple(pair.codec.encode(" ".join(words[:count]) + "\n\n" + request))
+        return _chat(pair, " ".join(words[:count]), request)
 
     if len(encoded(0)) > length:
         raise BadInput(
             f"A request alone takes {len(encoded(0))} tokens, more than {length}.",
             "Sweep longer prompts.",
+            code="request_alone",
+            values={"tokens": len(encoded(0)), "length": length},
         )
     while low < high:
         middle = (low + high + 1) // 2

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from speclab.core.theory import (
-    best_gamma,
-    break_even,
-    perfect_draft_speedup,
-    walltime_speedup,
-)
+from speclab.core.theory import break_even, ideal_verify_cost, walltime_speedup
 from speclab.lab.bench import BASELINE, verify_cost_of
 
 Point = Mapping[str, Any]
@@ -19,7 +14,8 @@ Point = Mapping[str, Any]
 def theory_lines(points: Sequence[Point], costs: Mapping[str, Any]) -> dict[str, Any]:
     """Return, per method, what the closed forms say about a sweep's own alpha, c and v(n).
 
-    They describe the run they were taken from: for a prediction of other text see `prediction`.
+    They describe the rounds of the run they were taken from, prefill left out, and rounds that
+    find nothing to draft among them: for a prediction of other text see `prediction`.
 
     Args:
         points: of a gamma sweep. costs: of raw passes.
@@ -47,15 +43,16 @@ def theory_lines(points: Sequence[Point], costs: Mapping[str, Any]) -> dict[str,
         drafted = sum(point["drafted_per_round"] * point["rounds"] for point in own)
         drafting = sum(point["draft_s_per_round"] * point["rounds"] for point in own)
         ratio = drafting / drafted / plain_step
+        speeds = [_mixed(alpha, g, ratio, verify, share) for g in gammas]
         found[method] = {
             "acceptance_rate": alpha,
             "cost_ratio": ratio,
             "drafting_share": share,
             "gammas": gammas,
-            "speedup": [_mixed(alpha, g, ratio, verify, share) for g in gammas],
-            "ideal": [walltime_speedup(alpha, g, ratio) for g in gammas],
-            "perfect": [perfect_draft_speedup(g, ratio, verify) for g in gammas],
-            "best_gamma": best_gamma(alpha, ratio, verify, gammas),
+            "speedup": speeds,
+            "ideal": [_mixed(alpha, g, ratio, ideal_verify_cost, share) for g in gammas],
+            "perfect": [_mixed(1.0, g, ratio, verify, share) for g in gammas],
+            "best_gamma": gammas[speeds.index(max(speeds))],
             "break_even": [break_even(g, ratio, verify) for g in gammas],
         }
     return found
@@ -67,9 +64,8 @@ def _alpha_and_share(points: Sequence[Point]) -> tuple[float, float] | None:
     for point in points:
         if point["acceptance_rate"] is None:
             continue
-        kept = float(sum(point["acceptance"]["reached"]))
-        accepted += kept
-        tested += kept / point["acceptance_rate"] if point["acceptance_rate"] else 0.0
+        accepted += point["accepted_positions"]
+        tested += point["tested_positions"]
         drafting += point["drafting_rounds"]
         rounds += point["rounds"]
     return (accepted / tested, drafting / rounds) if tested and rounds else None

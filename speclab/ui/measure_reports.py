@@ -85,7 +85,10 @@ def label_text(lab: Lab, label: str, lang: str) -> str:
     method, params = parse_label(label)
     kind, title = lab.methods.get(method), method_title(lab, method, lang)
     symbols = {param.name: param.symbol or param.name for param in kind.card.params} if kind else {}
-    values = ", ".join(f"{symbols.get(name, name)} = {value:g}" for name, value in params.items())
+    values = ", ".join(
+        f"{symbols.get(name, name)} = {value if isinstance(value, str) else f'{value:g}'}"
+        for name, value in params.items()
+    )
     return f"{title} ({values})" if values else title
 
 

@@ -17,7 +17,14 @@ ZH_SWEEP: dict[str, tuple[str, str]] = {
     ),
     "too_many_values": ("一次扫描最多 {most} 个值，而不是 {count} 个。", ""),
     "unknown_sweep_family": ("没有名为 {name} 的提示类别。", "可用的类别：{known}。"),
+    "built_in_prompts": ("内置提示有 {there} 条，而不是 {count} 条。", "请减少提示。"),
+    "request_alone": ("仅请求本身就有 {tokens} 个词元，多于 {length} 个。", "请扫描更长的提示。"),
     "too_few_prompts": ("{count} 条提示无法分成两半。", "请至少使用 2 条提示。"),
+    "batch_tokens": (
+        "每条文本的词元数必须从 1 开始递增，且至少有两个值，而不是 {given}。",
+        "例如 1、2、4。",
+    ),
+    "batch_sizes": ("批大小必须递增，而不是 {given}。", "例如 1、4、16。"),
     "plain_has_no_choice": ("普通解码没有可选的参数。", "请选择其他方法。"),
     "unknown_rung": ("阶梯上没有名为 {name} 的草稿。", "可用的草稿：{known}。"),
     "no_batched_pass": (
