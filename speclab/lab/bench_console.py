@@ -66,7 +66,7 @@ def bench(
     ):
         whole_between(name, value, 1, most)
     plan = BenchPlan(
-        methods=tuple(methods.split(",")),
+        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
         peer=peer,
         repeats=repeats,
         num_prompts=prompts,

@@ -173,6 +173,7 @@ def lower_layers(target: Any, layers: int | None = None) -> Any:
     config = LlamaForCausalLM.config_class(**whole.config.to_dict())
     config.num_hidden_layers = layers or config.num_hidden_layers // 2
     cut = LlamaForCausalLM(config).to(device=whole.device, dtype=whole.dtype)
+    cut.model.rotary_emb = whole.model.rotary_emb  # its frequencies never leave float32
     names = set(cut.state_dict())
     cut.load_state_dict({k: v for k, v in whole.state_dict().items() if k in names})
     return TransformerHandle(

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def _interleave(
         timed_run(pair, prompts[0], settings[name], temperature=temperature, seed=0, count=count)
     for repeat in range(plan.repeats):
         for index, prompt in enumerate(prompts):
-            shift = (7 * (repeat + index)) % len(keys)
+            shift = (turn_of(len(keys)) * (repeat * len(prompts) + index)) % len(keys)
             for name, temperature in keys[shift:] + keys[:shift]:
                 seconds, trace = timed_run(
                     pair,
@@ -255,6 +256,11 @@ def _interleave(
             quiet.during()
             progress(f"repeat {repeat + 1} of {plan.repeats}, prompt {index + 1} of {len(prompts)}")
     return measured
+
+
+def turn_of(count: int) -> int:
+    """Return by how much the order of `count` settings turns: each gets to be first in its time."""
+    return next(step for step in range(7, 7 + count) if gcd(step, count) == 1)
 
 
 def _row(

@@ -10,16 +10,18 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.roofline import ModelShape
+from speclab.lab.batch_passes import batch_pass
 from speclab.lab.bench import BenchPlan, run_bench
 from speclab.lab.hardware import shape_named
-from speclab.lab.runs import provenance
+from speclab.lab.runs import memory_guard, provenance
 from speclab.models.catalogue import load_pair
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
@@ -132,26 +134,26 @@ def verify_costs(model: Any, plan: GpuPlan, device: str) -> dict[str, Any]:
 
 
 def batch_costs(model: Any, plan: GpuPlan, device: str) -> list[dict[str, Any]]:
-    """Return seconds of raw passes over several sequences by batch and width; no tree, no rule."""
+    """Return seconds of raw passes over several sequences by batch and width; no tree, no rule.
+
+    Keys and values are written in place, so that no copy of the cache is in the seconds.
+    """
     import torch
-    from transformers import DynamicCache
 
-    points = []
-    with torch.inference_mode():
-        for batch in plan.batches:
-            cache = DynamicCache()
-            text = torch.arange(plan.context, device=device)[None].expand(batch, -1)
-            model(input_ids=text % model.config.vocab_size, cache=cache, logits_to_keep=1)
-            for width in plan.batch_widths:
-                ids = torch.ones(batch, width, dtype=torch.long, device=device)
+    from speclab.models.llama import PackedLlama
 
-                def one(ids: Any = ids, cache: Any = cache) -> None:
-                    model(input_ids=ids, cache=cache)
-                    cache.crop(-ids.shape[1])
+    llama, points = PackedLlama(model), []
+    for batch in plan.batches:
+        for width in plan.batch_widths:
+            room = (batch, llama.kv_heads, plan.context + width, llama.head_dim)
+            held = torch.zeros((len(llama.layers), 2, *room), dtype=llama.dtype, device=device)
+            ids = torch.ones(batch, width, dtype=torch.long, device=device)
 
-                seconds = time_passes(one, plan.passes, device)
-                points.append({"batch": batch, "width": width, "seconds": seconds})
-            del cache
+            def one(held: Any = held, ids: Any = ids) -> None:
+                batch_pass(llama, held, ids, plan.context)
+
+            seconds = time_passes(one, plan.passes, device)
+            points.append({"batch": batch, "width": width, "seconds": seconds})
     return points
 
 
@@ -194,11 +196,16 @@ def run_gpu_check(
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("This machine has no CUDA device.", "Run it on one that has.")
-    shapes = []
+    shapes: list[dict[str, Any]] = []
+    benches: list[dict[str, Any]] = []
+    faults: dict[str, str] = {}
     for name in plan.shapes:
         progress(f"passes of {name}, random weights")
-        shapes.append(time_shape(shape_named(name), plan, device, dtype))
-    benches = [_bench(name, device, progress) for name in plan.pairs]
+        with noted(faults, name, progress), memory_guard(f"in the passes of {name}"):
+            shapes.append(time_shape(shape_named(name), plan, device, dtype))
+    for name in plan.pairs:
+        with noted(faults, name, progress), memory_guard(f"in the bench of {name}"):
+            benches.append(_bench(name, device, progress))
     return {
         "schema_version": 1,
         "kind": "gpu-check",
@@ -206,9 +213,20 @@ def run_gpu_check(
         "cuda": torch.version.cuda,
         "shapes": shapes,
         "benches": benches,
+        "faults": faults,
         "versions": provenance(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+@contextmanager
+def noted(faults: dict[str, str], name: str, progress: Progress) -> Iterator[None]:
+    """Note an error for people under a name and go on: what is measured besides is kept."""
+    try:
+        yield
+    except SpeclabError as error:
+        faults[name] = f"{error.what} {error.hint}".strip()
+        progress(f"{name} is left out: {faults[name]}")
 
 
 def _bench(name: str, device: str, progress: Progress) -> dict[str, Any]:
@@ -247,4 +265,6 @@ def lines_of(report: dict[str, Any]) -> Sequence[str]:
     for bench in report["benches"]:
         rates = (f"{row['method']} {row['tokens_per_s']:.0f} tokens/s" for row in bench["rows"])
         lines.append(f"{bench['pair']}, {bench['dtype']}: " + ", ".join(rates))
+    for name, fault in report["faults"].items():
+        lines.append(f"{name} is missing: {fault}")
     return lines

@@ -117,6 +117,10 @@ def _traces(lines: Sequence[dict[str, Any]]) -> tuple[Trace, ...]:
     found: list[Trace] = []
     for line in lines:
         whole = "timing" not in line
+        if not (whole or found):
+            raise TraceFormatError(
+                "A lane of the race begins with a repeat: its first run is gone."
+            )
         found.append(decode_record(Trace, line) if whole else _repeat(found[0], line))
     return tuple(found)
 

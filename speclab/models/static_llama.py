@@ -31,6 +31,8 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 Passed = tuple[torch.Tensor, dict[str, torch.Tensor]]
 _CAPTURING = threading.Lock()
+_HANDING = threading.RLock()
+"""Held while buffers change hands; the collector may hand one on in the thread that holds it."""
 
 
 class StaticPass:
@@ -154,11 +156,12 @@ class StaticCache(PackedCache):
 
     def _room(self, capacity: int) -> torch.Tensor:
         size = max(SMALLEST, 1 << (capacity + SHORT_PASS - 1).bit_length())
-        found = next((each for each in self._spare if each.capacity == size), None)
+        with _HANDING:
+            found = next((each for each in self._spare if each.capacity == size), None)
+            if found is not None:
+                self._spare.remove(found)
         if found is None:
             found = Buffer(self.llama_of(), size)
-        else:
-            self._spare.remove(found)
         self._mine.insert(0, found)
         return found.held
 
@@ -175,8 +178,9 @@ class StaticCache(PackedCache):
     def reserve(self, length: int) -> None:
         """Make room for `length` tokens and a padded pass behind them."""
         super().reserve(length + SHORT_PASS)
-        self._spare += self._mine[1:]
-        del self._mine[1:]
+        with _HANDING:
+            self._spare += self._mine[1:]
+            del self._mine[1:]
 
     def forward(
         self,
@@ -211,8 +215,9 @@ class StaticCache(PackedCache):
 
 
 def _hand_on(mine: list[Buffer], spare: list[Buffer]) -> None:
-    spare += mine
-    mine.clear()
+    with _HANDING:
+        spare += mine
+        mine.clear()
 
 
 def _captured(found: StaticPass, wanted: torch.Tensor) -> bool:

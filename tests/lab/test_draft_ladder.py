@@ -20,6 +20,7 @@ from speclab.lab.draft_ladder import (
     rungs_of,
 )
 from speclab.lab.measuring import BASELINE
+from speclab.models.catalogue import load_pair
 from speclab.models.toy_pair import load_toy
 
 
@@ -49,6 +50,14 @@ def test_all_lower_layers_are_the_target(pocket) -> None:
     assert np.abs(rows[2] - rows[0]).max() > 0.1
     assert half.num_parameters < 0.6 * whole.num_parameters
     assert lower_layers(load_toy().target) == "not_a_llama"
+
+
+def test_lower_layers_turn_as_the_target_does_in_half_precision() -> None:
+    target = load_pair("pocket", dtype="bfloat16").target
+    whole = lower_layers(target, target.model.config.num_hidden_layers)
+    text = tuple(range(5, 205))
+    wanted, got = (model.open(text).score().row(0).logits for model in (target, whole))
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_ladder_on_the_bundled_pair(pocket) -> None:

@@ -11,7 +11,13 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.engine.loop import Limits
 from speclab.lab.draft_length_console import print_table
-from speclab.lab.draft_length_table import LengthPlan, run_table, settings_of, usual_plan
+from speclab.lab.draft_length_table import (
+    LengthPlan,
+    run_table,
+    settings_of,
+    turn_of,
+    usual_plan,
+)
 from speclab.lab.prove_case import ProveSpec, look_up
 from speclab.lab.prove_draws import Workbench
 from speclab.lab.prove_exact import prove_exact
@@ -123,6 +129,11 @@ def test_plans_say_what_does_not_fit(pocket: Pair) -> None:
 
 
 # --- what comes with the lab ------------------------------------------------------------------
+
+
+def test_the_order_turns_through_every_setting() -> None:
+    for count in (1, 2, 7, 10, 14, 21, 24):
+        assert {turn * turn_of(count) % count for turn in range(count)} == set(range(count))
 
 
 def test_bundled_stops_are_those_of_their_manifests() -> None:

@@ -7,10 +7,17 @@ import dataclasses
 import pytest
 import torch
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, ModelUnavailable
 from speclab.core.roofline import ModelShape
 from speclab.lab import gpu_check
-from speclab.lab.gpu_check import GpuPlan, lines_of, report_path, run_gpu_check, time_shape
+from speclab.lab.gpu_check import (
+    GpuPlan,
+    batch_costs,
+    lines_of,
+    report_path,
+    run_gpu_check,
+    time_shape,
+)
 from speclab.lab.hardware import shape_named
 
 SMALL = ModelShape(
@@ -53,6 +60,48 @@ def test_a_report_is_lines_and_a_file_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert report_path(report).name == "gpu-cpu.json"
     assert report_path(report | {"device": "NVIDIA H200"}).name == "gpu-nvidia-h200.json"
     assert any("v(8) = " in line for line in lines_of(report))
+
+
+def test_what_cannot_be_loaded_is_noted_and_the_rest_is_kept(monkeypatch) -> None:
+    def shape(name: str) -> ModelShape:
+        if name == "huge":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 90 GiB")
+        return SMALL
+
+    def gone(name: str, **options: object) -> None:
+        raise ModelUnavailable(f"No weights of {name}.", "Fetch them.")
+
+    monkeypatch.setattr(gpu_check, "shape_named", shape)
+    monkeypatch.setattr(gpu_check, "load_pair", gone)
+    plan = dataclasses.replace(PLAN, shapes=("huge", "small"), pairs=("smollm2-135m",))
+    report = run_gpu_check(plan, device="cpu", dtype="float32", progress=lambda text: None)
+    assert [each["shape"] for each in report["shapes"]] == ["small"] and not report["benches"]
+    assert report["faults"]["smollm2-135m"] == "No weights of smollm2-135m. Fetch them."
+    assert "Memory ran out" in report["faults"]["huge"]
+    assert "smollm2-135m is missing: No weights" in "\n".join(lines_of(report))
+
+    def broken(name: str) -> ModelShape:
+        raise RuntimeError("not a matter of memory")
+
+    monkeypatch.setattr(gpu_check, "shape_named", broken)
+    with pytest.raises(RuntimeError, match="not a matter"):
+        run_gpu_check(plan, device="cpu", progress=lambda text: None)
+
+
+def test_batched_passes_write_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same keys and values in every timed call, none copied, none of Transformers'."""
+    held: dict[tuple[int, ...], set[int]] = {}
+    right = gpu_check.batch_pass
+
+    def spy(llama, cache, ids, start):
+        held.setdefault(tuple(ids.shape), set()).add(cache.data_ptr())
+        assert start == PLAN.context and cache.shape[4] == start + ids.shape[1]
+        return right(llama, cache, ids, start)
+
+    monkeypatch.setattr(gpu_check, "batch_pass", spy)
+    batch_costs(gpu_check.random_llama(SMALL, "cpu", "float32"), PLAN, "cpu")
+    assert set(held) == {(1, 1), (1, 4), (2, 1), (2, 4)}
+    assert all(len(places) == 1 for places in held.values())
 
 
 def test_the_shapes_of_the_plan_exist() -> None:

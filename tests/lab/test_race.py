@@ -223,6 +223,10 @@ def test_a_broken_file_is_refused(raced: RaceStep) -> None:
     data["runs"][0]["traces"][1] = {**repeat, "timing": repeat["timing"][1:]}
     with pytest.raises(TraceFormatError, match="other rounds"):
         race_from_json(json.dumps(data))
+    data["runs"][0]["traces"] = [repeat]
+    with pytest.raises(TraceFormatError, match="its first run is gone"):
+        race_from_json(json.dumps(data))
+    data["runs"][0]["traces"] = [*json.loads(race_to_json(raced.result))["runs"][0]["traces"]]
     data["runs"][0]["traces"][1] = {"timing": 3}
     with pytest.raises(TraceFormatError, match="broken"):
         race_from_json(json.dumps(data))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -79,6 +81,25 @@ def test_a_buffer_is_handed_on_and_what_it_held_is_not_seen() -> None:
     assert second._held is held and not spare and second.length == 0
     for length in (1, 4, 1, 4, 30):
         compare((packed, second), torch.arange(length))
+
+
+class SlowList(list):
+    """Takes its time to be looked through, so that two threads look at once."""
+
+    def __iter__(self):
+        for each in list.__iter__(self):
+            time.sleep(0.05)
+            yield each
+
+
+def test_two_sessions_that_begin_at_once_never_get_the_same_buffer() -> None:
+    packed, first = both("cpu", spare := SlowList())
+    del first
+    gc.collect()
+    assert len(spare) == 1
+    with ThreadPoolExecutor(2) as pool:
+        caches = list(pool.map(lambda _: StaticCache(packed.llama, spare), range(2)))
+    assert caches[0]._mine[0] is not caches[1]._mine[0] and not spare
 
 
 @torch.inference_mode()

@@ -89,6 +89,8 @@ def test_a_permalink_holds_everything(lab: Lab) -> None:
             "draft_temperature": None,
             "min_confidence": 0.25,
             "shared_noise": False,
+            "draft_length": "confidence",
+            "stop_threshold": 0.3,
         },
         sampling=Sampling(
             temperature=0.35,
@@ -107,6 +109,12 @@ def test_a_permalink_holds_everything(lab: Lab) -> None:
     back, faults = read_query(lab, as_query(write_query(settings)))
     assert faults == []
     assert replace(back, preset="") == settings
+    query = as_query(write_query(settings))
+    for name in ("draft_length", "stop_threshold"):
+        del query[f"p.{name}"]
+    older, faults = read_query(lab, query)
+    assert faults == [], "links made before a parameter was there still open"
+    assert older.params == {**settings.params, "draft_length": "constant", "stop_threshold": 0.6}
 
 
 @pytest.mark.parametrize(
