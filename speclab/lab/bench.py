@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.lab.bench_prompts import bench_prompts
-from speclab.lab.bench_rows import BASELINE, Key, Table
+from speclab.lab.bench_rows import BASELINE, Key, Table, Timed, by_arrival
 from speclab.lab.calibration import QuietMachine
-from speclab.lab.head_numbers import Measured
 from speclab.lab.labels import gamma_of, parse_label
 from speclab.lab.ledger import FORMULAS
 from speclab.lab.runs import open_run, provenance
@@ -36,8 +35,9 @@ GREEDY = Sampling(temperature=0.0)
 VERIFY_WIDTHS = (1, 2, 3, 5, 9, 17)
 PEERS = ("transformers", "llama.cpp")
 Progress = Callable[[str], None]
-Runner = Callable[[tuple[int, ...], int], tuple[float, Trace]]
-"""(prompt, seed) -> seconds of the request, and its trace."""
+Runner = Callable[[tuple[int, ...], int], tuple[float, Trace, Trace]]
+"""(prompt, seed) -> seconds of the request, its trace, and the trace by arrival of its tokens."""
+Reference = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,19 @@ def time_ours(
     seed: int = 0,
 ) -> tuple[float, Trace]:
     """Return the seconds of one request and its trace (without laws)."""
+    return time_arrivals(pair, label, prompt, count, sampling=sampling, seed=seed)[:2]
+
+
+def time_arrivals(
+    pair: Pair,
+    label: str,
+    prompt: tuple[int, ...],
+    count: int,
+    *,
+    sampling: Sampling = GREEDY,
+    seed: int = 0,
+) -> tuple[float, Trace, tuple[float, ...]]:
+    """Return the seconds of one request, its trace, and when each round came, from the call on."""
     method, params = parse_label(label)
     begun = time.perf_counter()
     run = open_run(
@@ -111,9 +124,8 @@ def time_ours(
         record_laws=False,
         ignore_eos=True,
     )
-    for _ in run:
-        pass
-    return time.perf_counter() - begun, run.trace()
+    arrivals = tuple(time.perf_counter() - begun for _ in run)
+    return time.perf_counter() - begun, run.trace(), arrivals
 
 
 def chain_of(nodes: int) -> TokenTree:
@@ -179,8 +191,10 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
     runners, notes, references = _runners(pair, plan, progress)
     quiet = QuietMachine(pair, plan.allow_busy)
     quiet.before()
-    measured = _interleave(runners, [tokens for _, tokens in prompts], plan, quiet, progress)
-    costs = measure_costs(pair)
+    texts = [tokens for _, tokens in prompts]
+    measured = _interleave(runners, texts, plan, quiet, progress, pair.device)
+    costs = measure_costs(pair, widths=widths_of(plan.labels))
+    others, faults = _measured_besides(references)
     calibration = quiet.after()
     families = [family for family, _ in prompts]
     table = Table.of(pair, measured, families, costs, verify_cost_of(costs), notes)
@@ -209,7 +223,9 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
         "costs": costs,
         "gap_edges_s": list(table.gap_edges()),
         "rows": table.rows(),
-        "references": {name: describe() for name, describe in references.items()},
+        "clock": "wall",
+        "references": others,
+        "reference_faults": faults,
         "formulas": FORMULAS,
         "versions": provenance(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -236,7 +252,7 @@ def _prompts(pair: Pair, plan: BenchPlan) -> list[tuple[str, tuple[int, ...]]]:
 
 def _runners(
     pair: Pair, plan: BenchPlan, progress: Progress
-) -> tuple[dict[Key, Runner], dict[str, str], dict[str, Callable[[], dict[str, Any]]]]:
+) -> tuple[dict[Key, Runner], dict[str, str], dict[str, Reference]]:
     """Return what is timed, by label and temperature.
 
     Returns:
@@ -244,7 +260,7 @@ def _runners(
     """
     runners: dict[Key, Runner] = {}
     notes: dict[str, str] = {}
-    references: dict[str, Callable[[], dict[str, Any]]] = {}
+    references: dict[str, Reference] = {}
     count = plan.max_new_tokens
     llama = None
     if "llama.cpp" in plan.peers:
@@ -260,18 +276,58 @@ def _runners(
             from speclab.lab.peers import transformers_runners
 
             peers, remarks = transformers_runners(pair, plan.labels, count, sampling)
-            runners |= {(name, temperature): runner for name, runner in peers.items()}
+            runners |= {(name, temperature): _others(runner) for name, runner in peers.items()}
             notes |= remarks
         if llama is not None:
-            runners["llama.cpp", temperature] = llama.runner(count, sampling)
+            runners["llama.cpp", temperature] = _others(llama.runner(count, sampling))
     return runners, notes, references
 
 
 def _ours(pair: Pair, label: str, count: int, sampling: Sampling) -> Runner:
-    def run(prompt: tuple[int, ...], seed: int) -> tuple[float, Trace]:
-        return time_ours(pair, label, prompt, count, sampling=sampling, seed=seed)
+    def run(prompt: tuple[int, ...], seed: int) -> tuple[float, Trace, Trace]:
+        seconds, trace, arrivals = time_arrivals(
+            pair, label, prompt, count, sampling=sampling, seed=seed
+        )
+        return seconds, trace, by_arrival(trace, arrivals)
 
     return run
+
+
+def _others(runner: Callable[[tuple[int, ...], int], tuple[float, Trace]]) -> Runner:
+    """Return another program's runner: its trace is one by arrival already."""
+
+    def run(prompt: tuple[int, ...], seed: int) -> tuple[float, Trace, Trace]:
+        seconds, trace = runner(prompt, seed)
+        return seconds, trace, trace
+
+    return run
+
+
+def _measured_besides(
+    references: dict[str, Reference],
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return what other programs measure besides their lines, and by name why one did not."""
+    found, faults = {}, {}
+    for name, measure in references.items():
+        try:
+            found[name] = measure()
+        except (SpeclabError, RuntimeError, ValueError, OSError) as error:
+            faults[name] = str(error)
+    return found, faults
+
+
+def widths_of(labels: Sequence[str]) -> tuple[int, ...]:
+    """Return n of the passes to time: the usual ones, and gamma + 1 of every label."""
+    own = {gamma + 1 for label in labels if (gamma := gamma_of(label)) is not None}
+    return tuple(sorted({*VERIFY_WIDTHS, *own}))
+
+
+def prompts_to_warm(device: str, prompts: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+    """Return what to run once before anything is timed: on a GPU everything, in full length.
+
+    Passes are captured there when a width or a size of the cache is first met.
+    """
+    return prompts if device.startswith("cuda") else prompts[:1]
 
 
 def thread_count() -> int:
@@ -287,22 +343,27 @@ def _interleave(
     plan: BenchPlan,
     quiet: QuietMachine,
     progress: Progress,
-) -> dict[Key, Measured]:
+    device: str,
+) -> dict[Key, Timed]:
     """Time every runner on every prompt; the order rotates, so drift hits all alike.
 
     Every line gets the same seed for the same prompt and repeat.
     """
     keys = list(runners)
-    measured = {key: Measured() for key in keys}
-    for key in keys:
-        runners[key](prompts[0], 0)
+    measured = {key: Timed() for key in keys}
+    for prompt in prompts_to_warm(device, prompts):
+        for key in keys:
+            runners[key](prompt, 0)
     for repeat in range(plan.repeats):
         for index, prompt in enumerate(prompts):
             shift = (repeat + index) % len(keys)
             seed = repeat * len(prompts) + index
             for key in keys[shift:] + keys[:shift]:
                 into = measured[key]
-                into.seconds[repeat, index], into.traces[repeat, index] = runners[key](prompt, seed)
+                place = (repeat, index)
+                into.seconds[place], into.traces[place], into.arrived[place] = runners[key](
+                    prompt, seed
+                )
         progress(f"repeat {repeat + 1} of {plan.repeats} done")
         quiet.during()
     return measured

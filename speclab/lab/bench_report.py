@@ -17,6 +17,12 @@ VERSIONS = (1, 2)
 SHOWN_WIDTHS = ("3", "5", "17")
 LINE_WIDTH = 136
 """Columns of text that a table on a terminal may take, even where none says how wide it is."""
+PEER_LINES = ("transformers", "llama.cpp")
+STAGE_CLOCK = (
+    "TTFT, TPOT and waits of this lab's lines are the sums of its loop's stages here, those of "
+    "other programs the wall clock: compare them within each only."
+)
+"""Said of reports that were made before all lines had one clock."""
 Row = Mapping[str, Any]
 Report = Mapping[str, Any]
 
@@ -205,6 +211,10 @@ def reference_lines(report: Report) -> list[str]:
         widths = ", ".join(f"v({n}) = {value:.2f}" for n, value in found["verify_cost"].items())
         step = 1e3 * found["target_step_s"]
         lines.append(f"{name} ({found['note']}): a pass takes {step:.1f} ms, {widths}.")
+    for name, fault in report.get("reference_faults", {}).items():
+        lines.append(f"{name}: passes were not measured ({fault}).")
+    if "clock" not in report and any(row["method"] in PEER_LINES for row in report["rows"]):
+        lines.append(STAGE_CLOCK)
     return lines
 
 

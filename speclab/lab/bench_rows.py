@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speclab.core.records import Trace
+from speclab.core.records import Timing, Trace
 from speclab.core.theory import walltime_speedup
 from speclab.lab.head_numbers import DIGITS, Measured, tau
 from speclab.lab.labels import gamma_of, parse_label, peer_of
@@ -22,6 +22,31 @@ Key = tuple[str, float]
 """(label, temperature)."""
 
 
+@dataclass(slots=True)
+class Timed(Measured):
+    """What one line did, and when its tokens came by the wall clock.
+
+    Attributes:
+        arrived: by (repeat, prompt) the trace with the wall clock's seconds only, from the call on:
+            the same clock for us and for other programs. The traces keep our stages' own.
+    """
+
+    arrived: dict[tuple[int, int], Trace] = field(default_factory=dict)
+
+
+def by_arrival(trace: Trace, arrivals: Sequence[float]) -> Trace:
+    """Return a trace whose rounds end when they arrived, in seconds from the start of the request.
+
+    The first round holds the prefill and all else before it; stages are not told apart.
+    """
+    before = (0.0, *arrivals[:-1])
+    rounds = tuple(
+        replace(round_, timing=Timing(start_s=start, target_s=end - start))
+        for round_, start, end in zip(trace.rounds, before, arrivals, strict=True)
+    )
+    return replace(trace, rounds=rounds, prefill_s=0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Everything that was timed, and what turns it into lines.
@@ -35,7 +60,7 @@ class Table:
     """
 
     pair: Pair
-    measured: Mapping[Key, Measured]
+    measured: Mapping[Key, Timed]
     families: Sequence[str]
     costs: Mapping[str, Any]
     verify_cost: Callable[[int], float]
@@ -46,7 +71,7 @@ class Table:
     def of(
         cls,
         pair: Pair,
-        measured: Mapping[Key, Measured],
+        measured: Mapping[Key, Timed],
         families: Sequence[str],
         costs: Mapping[str, Any],
         verify_cost: Callable[[int], float],
@@ -66,7 +91,7 @@ class Table:
 
     def gap_edges(self) -> tuple[float, ...]:
         """Return the bins of all histograms, so that they can be laid over each other."""
-        traces = (trace for each in self.measured.values() for trace in each.traces.values())
+        traces = (trace for each in self.measured.values() for trace in each.arrived.values())
         return gap_edges_s([gap for trace in traces for gap in burst_gaps_s(trace)], HISTOGRAM_BINS)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -88,7 +113,7 @@ class Table:
             **self._against("speedup", (BASELINE, temperature), mine),
             "emitted_tokens": sum(len(trace.emitted) for trace in counted),
             "rounds": sum(len(trace.rounds) for trace in counted),
-            **_pace_numbers(pace),
+            **_pace_numbers(pace_of(list(mine.arrived.values()))),
             "gaps": _gaps(mine, edges),
             "families": self._by_family(key),
         }
@@ -115,7 +140,8 @@ class Table:
         if peer in self.measured:
             found |= {"peer": peer[0], **self._against("vs_peer", peer, self.measured[key])}
         gamma, alpha = gamma_of(label), once.acceptance_rate
-        if gamma and alpha is not None and "cost_ratio" in self.costs and self._drafts(label):
+        known = gamma is not None and gamma < max(map(int, self.costs["verify_cost"]))
+        if known and alpha is not None and "cost_ratio" in self.costs and self._drafts(label):
             modelled = walltime_speedup(alpha, gamma, self.costs["cost_ratio"], self.verify_cost)
             found["speedup_modelled"] = round(modelled, DIGITS)
         return found
@@ -206,10 +232,10 @@ def _pace_numbers(pace: Pace) -> dict[str, float | None]:
     }
 
 
-def _gaps(mine: Measured, edges: Sequence[float]) -> dict[str, Any]:
+def _gaps(mine: Timed, edges: Sequence[float]) -> dict[str, Any]:
     """Return the waits between arrivals of tokens: quantiles and a histogram."""
-    pace = pace_of(list(mine.traces.values()))
-    waits = [gap for trace in mine.traces.values() for gap in burst_gaps_s(trace)]
+    pace = pace_of(list(mine.arrived.values()))
+    waits = [gap for trace in mine.arrived.values() for gap in burst_gaps_s(trace)]
     histogram = gap_histogram(waits, edges)
     return {
         "p50_s": pace.burst_gap_p50_s,

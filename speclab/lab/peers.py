@@ -15,6 +15,7 @@ from speclab.core.laws import Sampling
 from speclab.core.records import ModelId, Round, RunSpec, Timing, Trace, Verdict
 from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.runs import model_id, provenance
+from speclab.methods import make_method
 from speclab.models.pair import Pair
 from speclab.models.transformer import VocabMap
 
@@ -207,7 +208,7 @@ def transformers_runners(
     runners: dict[str, Runner] = {plain: _generate(pair, plain, count, sampling)}
     remarks: dict[str, str] = {}
     for label in labels:
-        method, _ = parse_label(label)
+        method, params = parse_label(label)
         name, gamma = peer_of(label), gamma_of(label)
         if method == "draft-model":
             helper = assistant_of(pair, gamma)
@@ -215,5 +216,8 @@ def transformers_runners(
             if pair.drafts[0].vocab_map is not None:
                 remarks[name] = "the draft's own token ids are mapped for it, as for our loop"
         elif method == "prompt-lookup":
-            runners[name] = _generate(pair, name, count, sampling, prompt_lookup_num_tokens=gamma)
+            most = make_method(method, params).max_ngram  # type: ignore[attr-defined]
+            options = {"prompt_lookup_num_tokens": gamma, "max_matching_ngram_size": most}
+            runners[name] = _generate(pair, name, count, sampling, **options)
+            remarks[name] = f"n-grams of up to {most}; takes the first match, ours the most recent"
     return runners, remarks

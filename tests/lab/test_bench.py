@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,12 +12,25 @@ from tiny_pairs import tiny_handle
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.lab.bench import BenchPlan, measure_costs, run_bench, verify_cost_of
+from speclab.lab import bench, peer_llama_cpp
+from speclab.lab.bench import (
+    BenchPlan,
+    measure_costs,
+    prompts_to_warm,
+    run_bench,
+    time_arrivals,
+    verify_cost_of,
+    widths_of,
+)
 from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.bench_report import reference_lines
+from speclab.lab.bench_rows import by_arrival
+from speclab.lab.calibration import QuietMachine
 from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.memo_bench import time_memo
 from speclab.lab.peers import generation_config, transformers_runners
 from speclab.models.pair import Pair
+from speclab.stats.pace import pace_of
 
 
 class WordCodec:
@@ -113,6 +127,84 @@ def test_the_report_says_how_it_was_made(report: dict[str, Any]) -> None:
     assert state["busy"] == report["busy"] == bool(state["complaints"])
     assert state["before"]["kernel"]["spread"] >= 1.0
     assert set(report["formulas"]) >= {"flops", "bytes", "passes"}
+
+
+def test_our_tokens_are_stamped_by_the_wall_clock_as_others_are(pair: Pair, monkeypatch) -> None:
+    """What goes by outside the stages of a round, before it or between two, is waited for too."""
+    right = bench.open_run
+
+    def slow(*args: Any, **options: Any) -> Any:
+        time.sleep(0.05)
+        return right(*args, **options)
+
+    monkeypatch.setattr(bench, "open_run", slow)
+    seconds, trace, arrivals = time_arrivals(pair, "autoregressive", (3, 9, 4), 5)
+    clocked = by_arrival(trace, arrivals)
+    assert len(arrivals) == 5 and clocked.emitted == trace.emitted
+    pace = pace_of([clocked])
+    assert pace.ttft_s == pytest.approx(arrivals[0]) and 0.05 <= pace.ttft_s < seconds
+    assert pace_of([trace]).ttft_s < arrivals[0] - 0.04, "the stages alone do not know of it"
+    assert pace.tpot_s == pytest.approx((arrivals[-1] - arrivals[0]) / 4)
+    assert seconds - arrivals[-1] >= 0.0
+
+
+def test_lines_hold_the_wall_clock(report: dict[str, Any]) -> None:
+    assert report["clock"] == "wall"
+
+
+class Broken:
+    """A llama.cpp that decodes and then cannot be measured; it notes whether the watch was on."""
+
+    note = "made for this test"
+    watched: bool | None = None
+
+    def runner(self, count: int, sampling: Sampling) -> Any:
+        def run(prompt: tuple[int, ...], seed: int) -> Any:
+            return time_arrivals(PAIRS[0], "autoregressive", prompt, count)[:2]
+
+        return run
+
+    def measure(self) -> dict[str, Any]:
+        Broken.watched = not AFTER
+        raise RuntimeError("llama_decode returned -3")
+
+
+PAIRS: list[Pair] = []
+AFTER: list[bool] = []
+
+
+def test_a_reference_that_fails_is_a_note_and_is_run_under_the_watch(pair, monkeypatch) -> None:
+    PAIRS[:], AFTER[:] = [pair], []
+    right = QuietMachine.after
+    monkeypatch.setattr(QuietMachine, "after", lambda self: (AFTER.append(True), right(self))[1])
+    monkeypatch.setattr(peer_llama_cpp, "open_llama_cpp", lambda *args: Broken())
+    label = "draft-model:num_speculative_tokens=12"
+    plan = BenchPlan(
+        methods=(label,),
+        peer="llama.cpp",
+        repeats=1,
+        num_prompts=1,
+        max_new_tokens=4,
+        allow_busy=True,
+    )
+    report = run_bench(pair, plan, progress=lambda text: None)
+    assert Broken.watched is True and report["references"] == {}
+    assert report["reference_faults"] == {"llama.cpp": "llama_decode returned -3"}
+    assert reference_lines(report) == [
+        "llama.cpp: passes were not measured (llama_decode returned -3)."
+    ]
+    assert "13" in report["costs"]["verify_cost"], "v(gamma + 1) is measured, not guessed"
+    narrow = {**report["costs"], "verify_cost": {"1": 1.0, "9": 2.0}}
+    monkeypatch.setattr(bench, "measure_costs", lambda pair, widths: narrow)
+    rows = rows_at(run_bench(pair, plan, progress=lambda text: None), 0.0)
+    assert "speedup_modelled" not in rows[label]
+
+
+def test_on_a_gpu_everything_is_run_once_before_it_is_timed() -> None:
+    prompts = [(1,), (2, 3), (4,)]
+    assert prompts_to_warm("cpu", prompts) == [(1,)]
+    assert prompts_to_warm("cuda:0", prompts) == prompts
+    assert widths_of(("autoregressive", "prompt-lookup:num_speculative_tokens=32"))[-1] == 33
 
 
 def test_seeds_are_those_of_the_plan(pair: Pair) -> None:

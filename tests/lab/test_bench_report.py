@@ -10,10 +10,12 @@ from typer.testing import CliRunner
 
 from speclab.__main__ import app
 from speclab.core.errors import BadInput
-from speclab.lab import head_files, readme_part
+from speclab.lab import bench, head_files, readme_part
 from speclab.lab.bench_console import parse_temperatures
 from speclab.lab.bench_report import (
     PART,
+    PEER_LINES,
+    STAGE_CLOCK,
     bench_path,
     kept_reports,
     paragraphs_of,
@@ -116,6 +118,14 @@ def test_reports_of_the_first_version_are_still_read(tmp_path) -> None:
         read_bench(path)
 
 
+def test_a_report_with_two_clocks_says_so() -> None:
+    report = second_version()
+    assert STAGE_CLOCK in paragraphs_of(report)
+    assert STAGE_CLOCK not in paragraphs_of({**report, "clock": "wall"})
+    ours = [row for row in report["rows"] if row["method"] not in PEER_LINES]
+    assert STAGE_CLOCK not in paragraphs_of({**report, "rows": ours})
+
+
 def test_only_benchmark_reports_are_listed(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(head_files, "BENCHMARKS", tmp_path)
     assert kept_reports() == [] and with_part(f"a {PART.begin} old {PART.end} b").startswith("a <")
@@ -142,11 +152,20 @@ def test_the_terminal_shows_the_same(capsys) -> None:
     assert "Fastest: llama.cpp" in out and "busy: it hums" in out
 
 
-def test_options_are_checked_before_anything_is_loaded() -> None:
+def stop(plan: bench.BenchPlan) -> None:
+    raise KeyError(plan.labels)
+
+
+def test_options_are_checked_before_anything_is_loaded(monkeypatch) -> None:
     assert parse_temperatures("0, 0.7") == (0.0, 0.7)
     for junk in ("warm", "0,,1", ",".join("123456789")):
         with pytest.raises(BadInput):
             parse_temperatures(junk)
+    typed = ["bench", "--methods", "autoregressive, draft-model ,", "--families", "", "--keep"]
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "run_bench", lambda pair, plan, progress: stop(plan))
+        found = CliRunner().invoke(app, typed).exception
+    assert isinstance(found, KeyError) and found.args[0] == ("autoregressive", "draft-model")
     for options in (
         ("--temperature", "-1"),
         ("--peer", "other"),

@@ -81,7 +81,7 @@ def test_a_widened_draft_says_what_our_session_says(pair: Pair) -> None:
 def test_peers_emit_what_was_asked(pair: Pair, temperature: float) -> None:
     sampling = Sampling(temperature=temperature)
     runners, notes = transformers_runners(pair, LABELS, 9, sampling)
-    assert set(notes) == {"transformers:assistant_model:3"}
+    assert set(notes) == {"transformers:assistant_model:3", "transformers:prompt_lookup:8"}
     plain = generate(pair, PROMPT, method="autoregressive", sampling=GREEDY, max_new_tokens=9)
     for name, run in runners.items():
         seconds, trace = run(PROMPT, 4)
@@ -92,6 +92,24 @@ def test_peers_emit_what_was_asked(pair: Pair, temperature: float) -> None:
     rounds = {name: len(run(PROMPT, 4)[1].rounds) for name, run in runners.items()}
     assert rounds["transformers"] == 9, "one pass per token"
     assert all(count <= 9 for count in rounds.values())
+
+
+def test_prompt_lookup_may_match_as_much_as_ours(pair: Pair, monkeypatch) -> None:
+    found: list[int | None] = []
+    right = type(pair.target.model).generate
+
+    def spy(self, *args, generation_config, **options):
+        found.append(generation_config.max_matching_ngram_size)
+        return right(self, *args, generation_config=generation_config, **options)
+
+    monkeypatch.setattr(type(pair.target.model), "generate", spy)
+    runners, notes = transformers_runners(pair, ("prompt-lookup", "prompt-lookup:max_ngram=5"), 3)
+    for name in ("transformers:prompt_lookup:8",):
+        runners[name](PROMPT, 0)
+    assert found == [5] and "up to 5" in notes["transformers:prompt_lookup:8"]
+    runners, _ = transformers_runners(pair, LABELS, 3)
+    runners["transformers:prompt_lookup:8"](PROMPT, 0)
+    assert found[1:] == [3], "Transformers' own default would be 2"
 
 
 def test_a_draft_that_is_the_target_saves_passes_for_transformers_too() -> None:
