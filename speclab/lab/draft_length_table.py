@@ -19,9 +19,16 @@ from typing import Any
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.lab.bench import measure_costs, processor_name, thread_count, verify_cost_of
+from speclab.lab.bench import (
+    measure_costs,
+    processor_name,
+    prompts_to_warm,
+    thread_count,
+    verify_cost_of,
+)
 from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.calibration import QuietMachine
+from speclab.lab.race import warm_tokens
 from speclab.lab.runs import ParamValue, open_run, provenance
 from speclab.models.pair import Pair
 from speclab.models.stops import bundled_stops
@@ -31,7 +38,6 @@ from speclab.stats.intervals import paired_ratio_interval
 
 METHOD, RULE = "draft-model", "token"
 PLAIN = "plain"
-WARM_TOKENS = 8
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
 Progress = Callable[[str], None]
 Key = tuple[str, float]
@@ -236,9 +242,10 @@ def _interleave(
     """Run every setting on every prompt; the order rotates from prompt to prompt."""
     keys = [(name, temperature) for temperature in plan.temperatures for name in settings]
     measured = {key: Measured() for key in keys}
-    for name, temperature in keys:
-        count = min(WARM_TOKENS, plan.max_new_tokens)
-        timed_run(pair, prompts[0], settings[name], temperature=temperature, seed=0, count=count)
+    count = warm_tokens(pair, plan.max_new_tokens)
+    for prompt in prompts_to_warm(pair.device, prompts):
+        for name, temperature in keys:
+            timed_run(pair, prompt, settings[name], temperature=temperature, seed=0, count=count)
     for repeat in range(plan.repeats):
         for index, prompt in enumerate(prompts):
             shift = (turn_of(len(keys)) * (repeat * len(prompts) + index)) % len(keys)

@@ -1,4 +1,4 @@
-"""One run on this machine beside what its own alpha, c and v(n) predict; quick, for a lesson."""
+"""One run on this machine beside the formula with its own alpha, c and v(n); for a lesson."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from speclab.core.theory import walltime_speedup
-from speclab.lab.bench import BASELINE, measure_costs, time_ours, verify_cost_of
+from speclab.lab.bench import BASELINE, measure_costs, time_ours, verify_cost_of, widths_of
 from speclab.models.pair import Pair
 from speclab.stats.counters import acceptance_rate, block_efficiency
 from speclab.stats.intervals import paired_ratio_interval
@@ -25,8 +25,8 @@ class OwnRun:
             tested. tokens_per_pass: tau, counted.
         costs: c and v(n), measured in the same minute.
         speedup: seconds of plain decoding / of speculation, whole requests, greedy.
-        low, high: 95 % interval over the repeats.
-        predicted: S from alpha, c and v(n).
+        low, high: 95 % interval over the repeats of one prompt: of this prompt, not of others.
+        by_formula: S with this run's own alpha, c and v(n): no prediction, it saw the run.
     """
 
     gamma: int
@@ -36,7 +36,7 @@ class OwnRun:
     speedup: float
     low: float
     high: float
-    predicted: float | None
+    by_formula: float | None
 
 
 def measure_own_run(
@@ -47,7 +47,9 @@ def measure_own_run(
     new_tokens: int = NEW_TOKENS,
     repeats: int = REPEATS,
 ) -> OwnRun:
-    """Time plain decoding and the draft model in turn on one prompt, then c and v(n).
+    """Time plain decoding and the draft model on one prompt, then c and v(n).
+
+    Who goes first changes from repeat to repeat.
 
     Args:
         pair: with a draft model. prompt: token ids. gamma: drafted tokens per round.
@@ -56,16 +58,18 @@ def measure_own_run(
     label = f"draft-model:num_speculative_tokens={gamma}"
     seconds: dict[str, list[float]] = {BASELINE: [], label: []}
     for repeat in range(repeats + 1):
-        for name, times in seconds.items():
-            taken, trace = time_ours(pair, name, prompt, new_tokens)
+        for name in (BASELINE, label) if repeat % 2 else (label, BASELINE):
+            taken, found = time_ours(pair, name, prompt, new_tokens)
+            if name == label:
+                trace = found
             if repeat:
-                times.append(taken)
-    costs = measure_costs(pair, repeats=PASSES)
+                seconds[name].append(taken)
+    costs = measure_costs(pair, repeats=PASSES, widths=widths_of((label,)))
     alpha = acceptance_rate(trace.rounds)
     speedup, low, high = paired_ratio_interval(seconds[BASELINE], seconds[label])
-    predicted = None
+    by_formula = None
     if alpha is not None:
-        predicted = walltime_speedup(alpha, gamma, costs["cost_ratio"], verify_cost_of(costs))
+        by_formula = walltime_speedup(alpha, gamma, costs["cost_ratio"], verify_cost_of(costs))
     return OwnRun(
         gamma=gamma,
         acceptance_rate=alpha,
@@ -74,5 +78,5 @@ def measure_own_run(
         speedup=speedup,
         low=low,
         high=high,
-        predicted=predicted,
+        by_formula=by_formula,
     )

@@ -194,8 +194,10 @@ class StaticCache(PackedCache):
         start, count = self.length, len(ids)
         if count > SHORT_PASS:
             return super().forward(ids, seen, positions, keep, taps)
-        self.reserve(start + count)
         width, own = next(w for w in WIDTHS if w >= count), tuple(taps)
+        self.reserve(start + count)
+        if is_gpu(self.llama.device):
+            self.prepare(own)
         passes = self._mine[0].passes
         known = (width, own) in passes
         if known and passes[width, own] is None:
@@ -203,15 +205,50 @@ class StaticCache(PackedCache):
         found = passes.get((width, own)) or StaticPass(self.llama, self._held, width, own)
         at = list(range(start, start + count)) if positions is None else list(positions)
         if not known:
-            wanted = super().forward(ids, seen, positions, count, taps)
-            found.fill(ids, start, seen, at)
-            passes[width, own] = found if _captured(found, wanted[0]) else None
+            wanted = self._first(found, ids, seen, positions)
             return wanted[0][-keep:], {tap: values[-keep:] for tap, values in wanted[1].items()}
         found.fill(ids, start, seen, at)
         logits, features = found.run()
         self.length += count
         last = slice(count - keep, count)
         return logits[last], {tap: values[last] for tap, values in features.items()}
+
+    def prepare(self, taps: tuple[str, ...] = ()) -> None:
+        """Make the passes of every width that the buffer lacks, so that none is made later on.
+
+        The tokens cached stay as they are; what is written behind them is overwritten.
+        """
+        passes = self._mine[0].passes
+        if all((width, taps) in passes for width in WIDTHS):
+            return
+        self.reserve(self.length + SHORT_PASS)
+        passes = self._mine[0].passes
+        for width in WIDTHS:
+            if (width, taps) not in passes:
+                ids = torch.zeros(width, dtype=torch.long, device=self.llama.device)
+                self._first(StaticPass(self.llama, self._held, width, taps), ids)
+                self.length -= width
+
+    def _first(
+        self,
+        found: StaticPass,
+        ids: torch.Tensor,
+        seen: NDArray[np.bool_] | None = None,
+        positions: Sequence[int] | None = None,
+    ) -> Passed:
+        """Append tokens by the ordinary pass, and keep the fixed one if it gives the same."""
+        start, count = self.length, len(ids)
+        wanted = super().forward(ids, seen, positions, count, found.taps)
+        at = list(range(start, start + count)) if positions is None else list(positions)
+        found.fill(ids, start, seen, at)
+        same = _captured(found, wanted[0])
+        self._mine[0].passes[found.width, found.taps] = found if same else None
+        return wanted
+
+
+def is_gpu(device: torch.device) -> bool:
+    """Whether passes are captured on a device: they are on CUDA only."""
+    return device.type == "cuda"
 
 
 def _hand_on(mine: list[Buffer], spare: list[Buffer]) -> None:
@@ -222,7 +259,7 @@ def _hand_on(mine: list[Buffer], spare: list[Buffer]) -> None:
 
 def _captured(found: StaticPass, wanted: torch.Tensor) -> bool:
     """Capture a pass whose inputs are set; whether it gives what the ordinary pass gave."""
-    if found.llama.device.type == "cuda":
+    if is_gpu(found.llama.device):
         try:
             found.capture()
         except RuntimeError:

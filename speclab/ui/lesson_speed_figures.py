@@ -159,7 +159,7 @@ def own_point(run: OwnRun) -> dict[str, Any]:
         "speed": run.speedup,
         "low": run.low,
         "high": run.high,
-        "predicted": run.predicted,
+        "by_formula": run.by_formula,
     }
 
 

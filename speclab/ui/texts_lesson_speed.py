@@ -32,11 +32,12 @@ EN: dict[str, str] = {
     "ceiling_none": "At α = 1, E[N] grows without end.",
     "limit": "However right the draft, S stays below 1/c = {limit}.",
     "report_point": "γ = {gamma}: {tokens} tokens per pass, {speed} times plain decoding "
-    "({low}–{high}); the formula gives {predicted}",
+    "({low}–{high}); by the formula with this run's α: {by_formula}",
     "recorded_runs": "Recorded runs of this machine class: {detail}",
     "own_points": "Runs measured here",
     "own_point": "{prompt}, γ = {gamma}: {tokens} tokens per pass, α = {alpha}, c = {c}; "
-    "{speed} times plain decoding ({low}–{high}); the formula gives {predicted}",
+    "{speed} times plain decoding ({low}–{high}, five repeats of this prompt); by the formula "
+    "with this run's α: {by_formula}",
     "chart_aria": "Speed per drafted tokens: {rows}",
     "chart_row": "{gamma}: {speed}",
     "own_prompt": "Prompt",
@@ -44,7 +45,8 @@ EN: dict[str, str] = {
     "own_run": "Measure my run on this machine",
     "own_measuring": "Measuring: six requests with the draft, six without, then c and v(n) …",
     "own_done": "γ = {gamma}: {tau} tokens per pass (counted), α = {alpha}, c = {c}. Measured "
-    "{speed} times plain decoding ({low}–{high}); the formula gives {predicted}.",
+    "{speed} times plain decoding ({low}–{high}, 95 % over five repeats of this one prompt); "
+    "by the formula with this run's α: {by_formula}.",
     # coins against the formula
     "col_setting": "setting",
     "col_published": "table 1",
@@ -113,11 +115,12 @@ ZH: dict[str, str] = {
     "ceiling_none": "α = 1 时，E[N] 可以无限增长。",
     "limit": "草稿再准，S 也小于 1/c = {limit}。",
     "report_point": "γ = {gamma}：每次前向 {tokens} 个词元，速度是普通解码的 {speed} 倍"
-    "（{low}–{high}）；公式给出 {predicted}",
+    "（{low}–{high}）；用本次运行的 α 按公式计算：{by_formula}",
     "recorded_runs": "录制的运行：{detail}",
     "own_points": "在这里实测的运行",
     "own_point": "{prompt}，γ = {gamma}：每次前向 {tokens} 个词元，α = {alpha}，c = {c}；"
-    "速度是普通解码的 {speed} 倍（{low}–{high}）；公式给出 {predicted}",
+    "速度是普通解码的 {speed} 倍（{low}–{high}，此提示重复五次）；"
+    "用本次运行的 α 按公式计算：{by_formula}",
     "chart_aria": "各草稿词元数下的加速比：{rows}",
     "chart_row": "{gamma}：{speed}",
     "own_prompt": "提示",
@@ -125,7 +128,8 @@ ZH: dict[str, str] = {
     "own_run": "在这台机器上测我的运行",
     "own_measuring": "正在测量：带草稿请求六次，不带六次，再测 c 和 v(n)……",
     "own_done": "γ = {gamma}：每次前向 {tau} 个词元（计数），α = {alpha}，c = {c}。"
-    "实测速度是普通解码的 {speed} 倍（{low}–{high}）；公式给出 {predicted}。",
+    "实测速度是普通解码的 {speed} 倍（{low}–{high}，这一个提示重复五次的 95 % 区间）；"
+    "用本次运行的 α 按公式计算：{by_formula}。",
     "col_setting": "设定",
     "col_published": "表 1",
     "col_formula": "公式",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.engine.loop import Limits
+from speclab.lab import draft_length_table
 from speclab.lab.draft_length_console import print_table
 from speclab.lab.draft_length_table import (
     LengthPlan,
@@ -134,6 +136,27 @@ def test_plans_say_what_does_not_fit(pocket: Pair) -> None:
 def test_the_order_turns_through_every_setting() -> None:
     for count in (1, 2, 7, 10, 14, 21, 24):
         assert {turn * turn_of(count) % count for turn in range(count)} == set(range(count))
+
+
+def test_on_a_gpu_every_text_is_run_whole_before_it_is_timed(monkeypatch) -> None:
+    runs: list[tuple[tuple[int, ...], int]] = []
+
+    def note(pair: Any, prompt: tuple[int, ...], params: Any, **given: Any) -> tuple[float, None]:
+        runs.append((prompt, given["count"]))
+        return 1.0, None
+
+    monkeypatch.setattr(draft_length_table, "timed_run", note)
+    plan = LengthPlan(temperatures=(0.0,), max_new_tokens=30)
+    quiet = SimpleNamespace(during=lambda: None)
+    found = {}
+    for device in ("cpu", "cuda"):
+        runs.clear()
+        draft_length_table._interleave(
+            SimpleNamespace(device=device), {"plain": None}, [(1,), (2,)], plan, quiet, str
+        )
+        found[device] = list(runs)
+    assert found["cpu"] == [((1,), 8), ((1,), 30), ((2,), 30)]
+    assert found["cuda"] == [((1,), 30), ((2,), 30)] * 2
 
 
 def test_bundled_stops_are_those_of_their_manifests() -> None:

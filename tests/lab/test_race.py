@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,6 +153,10 @@ def test_lanes_are_interleaved_and_warmed_up_first() -> None:
 
     finish(run_race(None, plan("draft-model", "medusa", max_new_tokens=20), start=start))
     assert order == [(name, WARM_TOKENS) for name in (BASELINE, "draft-model", "medusa")]
+    order.clear()
+    on_gpu = SimpleNamespace(device="cuda:0")
+    finish(run_race(on_gpu, plan("draft-model", max_new_tokens=20), start=start))
+    assert order == [(BASELINE, 20), ("draft-model", 20)], "what is captured, is captured before"
     steps = list(run_race(load_toy(), plan("draft-model", "prompt-lookup", repeats=3)))
     racing = [step.lane.method for step in steps if step.lane and step.repeat]
     a, b, c = BASELINE, "draft-model", "prompt-lookup"

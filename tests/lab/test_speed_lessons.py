@@ -6,8 +6,8 @@ import pytest
 
 from speclab.core.errors import BadInput
 from speclab.core.theory import expected_tokens, tokens_of_text, walltime_speedup
+from speclab.lab import own_run
 from speclab.lab.own_numbers import EXERCISES, MAX_NUMBER, marked, one_draft, two_drafts
-from speclab.lab.own_run import measure_own_run
 from speclab.lab.rounds_simulated import simulate_stretches
 from speclab.lab.speed_curves import MAX_GAMMA, acceptance_needed, speed_curves, top_speed
 from speclab.models.catalogue import load_pair
@@ -118,13 +118,22 @@ def test_a_cell_that_is_not_there_is_refused(cells: dict) -> None:
 # --- an own run ----------------------------------------------------------------------------------
 
 
-def test_an_own_run_is_measured_and_predicted_from_its_own_numbers() -> None:
+def test_an_own_run_is_measured_beside_the_formula_with_its_own_numbers(monkeypatch) -> None:
+    turns: list[str] = []
+    right = own_run.time_ours
+    monkeypatch.setattr(
+        own_run,
+        "time_ours",
+        lambda pair, name, *more: (turns.append(name), right(pair, name, *more))[1],
+    )
     pair = load_pair("pocket")
     prompt = pair.codec.encode("One morning, Mira walked to the river.")
-    run = measure_own_run(pair, prompt, 2, new_tokens=16, repeats=2)
+    run = own_run.measure_own_run(pair, prompt, 2, new_tokens=16, repeats=2)
+    assert len(turns) == 6 and turns[2] != turns[4], "who goes first changes"
+    assert set(turns[2:4]) == set(turns[4:6]) == set(turns)
     assert 1.0 <= run.tokens_per_pass <= 3.0
     assert run.acceptance_rate is not None and 0.0 <= run.acceptance_rate <= 1.0
     assert 0.0 < run.low <= run.speedup <= run.high
     v3, c = run.costs["verify_cost"]["3"], run.costs["cost_ratio"]
     expected = expected_tokens(run.acceptance_rate, 2) / (2 * c + v3)
-    assert run.predicted == pytest.approx(expected)
+    assert run.by_formula == pytest.approx(expected)

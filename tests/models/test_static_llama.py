@@ -12,9 +12,10 @@ import torch
 from tiny_models import tiny
 
 from speclab.core.trees import TokenTree
+from speclab.models import static_llama
 from speclab.models.attention import SHORT_PASS
 from speclab.models.llama import PackedCache, PackedLlama
-from speclab.models.static_llama import SMALLEST, Buffer, StaticCache, StaticPass
+from speclab.models.static_llama import SMALLEST, WIDTHS, Buffer, StaticCache, StaticPass
 
 TAPS = ("hidden[0]", "hidden[-1]")
 TREE = TokenTree((1, 2, 3, 4, 5), (-1, -1, 0, 0, 1))
@@ -81,6 +82,39 @@ def test_a_buffer_is_handed_on_and_what_it_held_is_not_seen() -> None:
     assert second._held is held and not spare and second.length == 0
     for length in (1, 4, 1, 4, 30):
         compare((packed, second), torch.arange(length))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("prompt", [0, 40, SMALLEST - SHORT_PASS - 1, SMALLEST + 3])
+def test_prepared_passes_are_all_made_and_leave_what_is_cached(prompt: int) -> None:
+    caches = both("cpu", [])
+    ids = torch.randint(0, 40, (SMALLEST + 80,), generator=torch.Generator().manual_seed(0))
+    if prompt:
+        compare(caches, ids[:prompt])
+    caches[1].prepare(TAPS)
+    assert caches[0].length == caches[1].length == prompt
+    passes = caches[1]._mine[0].passes
+    assert set(passes) == {(width, TAPS) for width in WIDTHS} and all(passes.values())
+    for width in (1, 3, 8, 20, SHORT_PASS):
+        compare(caches, ids[prompt : prompt + width])
+        tree_pass(caches)
+        for cache in caches:
+            cache.crop(cache.length - prompt)
+    assert caches[1]._mine[0].passes is passes and len(passes) == len(WIDTHS)
+
+
+@torch.inference_mode()
+def test_on_a_gpu_nothing_is_captured_after_the_first_short_pass(monkeypatch) -> None:
+    captured: list[int] = []
+    monkeypatch.setattr(StaticPass, "capture", lambda self: captured.append(self.width))
+    for gpu in (False, True):
+        monkeypatch.setattr(static_llama, "is_gpu", lambda device, gpu=gpu: gpu)
+        caches = both("cpu", [])
+        compare(caches, torch.tensor([1, 2]))
+        assert captured == (list(WIDTHS) if gpu else [])
+    for width in (1, 3, 8, 20, SHORT_PASS):
+        compare(caches, torch.arange(width))
+    assert captured == list(WIDTHS)
 
 
 class SlowList(list):

@@ -326,4 +326,4 @@ def test_an_own_run_stands_on_the_curve(lesson) -> None:
     expect(host).to_have_attribute("data-own", "1")
     expect(host).to_have_attribute("data-costs", "here")
     expect(page.locator(".speed-curve .runs li")).to_have_count(1)
-    expect(page.locator(".speed-curve .status")).to_contain_text("the formula gives")
+    expect(page.locator(".speed-curve .status")).to_contain_text("by the formula")

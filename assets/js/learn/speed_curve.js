@@ -51,8 +51,8 @@ function runsShown() {
   const {words} = given;
   if (costs === 'ideal') return [];
   const rows = points().map((run) => {
-    const predicted = run.predicted === undefined ? run.modelled : run.predicted;
-    return make('li', {}, fillIn(costs === 'here' ? words.own_point : words.report_point, {prompt: run.prompt, gamma: run.gamma, tokens: two(run.tau), alpha: run.alpha === null ? 'n/a' : two(run.alpha), c: run.c === undefined ? '' : two(run.c), speed: two(run.speed), low: two(run.low), high: two(run.high), predicted: predicted === null || predicted === undefined ? 'n/a' : two(predicted)}));
+    const byFormula = run.by_formula === undefined ? run.modelled : run.by_formula;
+    return make('li', {}, fillIn(costs === 'here' ? words.own_point : words.report_point, {prompt: run.prompt, gamma: run.gamma, tokens: two(run.tau), alpha: run.alpha === null ? 'n/a' : two(run.alpha), c: run.c === undefined ? '' : two(run.c), speed: two(run.speed), low: two(run.low), high: two(run.high), by_formula: byFormula === null || byFormula === undefined ? 'n/a' : two(byFormula)}));
   });
   return [make('h4', {}, costs === 'here' ? words.own_points : fillIn(words.recorded_runs, {detail: given.report.detail}), ' ', make('span', {class: 'badge'}, costs === 'here' ? words.measured_now : words.measured)), make('ul', {class: 'runs'}, rows)];
 }
