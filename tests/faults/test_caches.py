@@ -76,12 +76,20 @@ def rows_of(session) -> int:
     ids=str,
 )
 def test_commit_and_rollback_leave_a_fresh_session(kind: str, more: dict) -> None:
-    """https://github.com/NVIDIA/TensorRT-LLM/pull/12962"""
+    """https://github.com/NVIDIA/TensorRT-LLM/pull/12962
+
+    Transformers' eager attention takes its softmax in float32 whatever the dtype, and CPUs without
+    AVX-512 round it differently by the number of rows.
+    """
     handle = tiny(kind, **more)
+    eager = handle.model.config._attn_implementation == "eager" or kind == "gemma2"
+    within = 2e-6 if eager else 1e-9
     taps = ("hidden[1]", "hidden[-1]")
-    check_model(handle, PROMPT, tolerance=1e-9, taps=taps)
-    check_model(handle, (7,), tolerance=1e-9, tree=TokenTree.chain((1, 2, 3)))
-    check_model(handle, (7, 7), tolerance=1e-9, tree=TokenTree((1, 2, 3, 3, 4), (-1, 0, 0, -1, 2)))
+    check_model(handle, PROMPT, tolerance=within, taps=taps)
+    check_model(handle, (7,), tolerance=within, tree=TokenTree.chain((1, 2, 3)))
+    check_model(
+        handle, (7, 7), tolerance=within, tree=TokenTree((1, 2, 3, 3, 4), (-1, 0, 0, -1, 2))
+    )
 
 
 def test_features_keep_the_precision_of_the_model() -> None:

@@ -128,7 +128,10 @@ def test_a_module_of_some_tokens_has_no_public_layout(tmp_path: Path, full: bool
     assert not (tmp_path / "out").exists() and HIDDEN == 32
 
 
-def test_the_command_exports_a_bundled_head_and_names_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_exports_a_bundled_head_and_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from speclab.lab import export_console
     from speclab.lab.export_console import bundled_head, export
     from speclab.models.catalogue import load_pair
 
@@ -151,5 +154,8 @@ def test_the_command_exports_a_bundled_head_and_names_what_is_missing(tmp_path: 
         bundled_head("medusa", "toy")
     with pytest.raises(BadInput, match=r"pocket has no mtp head.*Pairs.*pocket-mtp"):
         bundled_head("mtp", "pocket")
-    with pytest.raises(BadInput, match="`python -m speclab train medusa --target smollm2-135m`"):
-        bundled_head("medusa", "smollm2-135m")
+    with pytest.raises(BadInput, match=r"it has eagle1, eagle3, medusa, mtp\. Pairs.*: pocket"):
+        bundled_head("hydra", "smollm2-135m")
+    monkeypatch.setattr(export_console, "trained_heads", lambda: {("hydra", "smollm2-135m")})
+    with pytest.raises(BadInput, match="`python -m speclab train hydra --target smollm2-135m`"):
+        bundled_head("hydra", "smollm2-135m")
