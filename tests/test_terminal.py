@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from speclab.__main__ import main
+from speclab.core.errors import BadInput
 from speclab.lab import prove_console
-from speclab.lab.terminal import run_guarded
+from speclab.lab.terminal import run_guarded, write_json
 
 TOY = ("prove", "--pair", "toy", "--length", "3")
 FULL = Path("/dev/full")
@@ -163,3 +164,11 @@ def test_ctrl_c_judges_what_was_drawn_and_a_second_one_ends(tmp_path) -> None:
     assert data["cancelled"] and 0 < data["num_samples"] < 10_000_000
     twice = interrupted(2)
     assert twice.returncode == 130 and twice.stdout == "" and "Traceback" not in twice.stderr
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_json_is_never_written(tmp_path, number: float) -> None:
+    place = tmp_path / "report.json"
+    with pytest.raises(BadInput, match="JSON"):
+        write_json({"speedup": number}, str(place))
+    assert not place.exists()

@@ -35,12 +35,12 @@ def sweep_curves(
     Args:
         report: of a sweep; it may be on its way. metric: one of METRICS.
         words: `axis`, `metric`, `theory` (slot method), `perfect` (slot method). names: of methods.
-        theory: draw S over a gamma sweep of speedups, and the perfect draft's line of the first
-            method.
+        theory: draw S over a gamma sweep's speedups of decoding, and the perfect draft's line of
+            the first method. S is of rounds alone, so whole requests, with prefill, get no line.
     """
     names, data = names or {}, []
     points = report["points"]
-    lines = report.get("theory", {}) if theory and metric in ("speedup", "decode_speedup") else {}
+    lines = report.get("theory", {}) if theory and metric == "decode_speedup" else {}
     methods = [name for name in dict.fromkeys(p["method"] for p in points) if name != PLAIN]
     for place, method in enumerate(methods):
         colour, dash, symbol = style(place)

@@ -1,6 +1,7 @@
 """The commands `sweep`, `predict` and `ladder`: measure, show progress, keep what was measured.
 
-Ctrl-C ends the measuring and still prints and writes what there is.
+Ctrl-C or an error ends the measuring and what there is is still printed and written. `--keep` takes
+only whole reports of a quiet machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, SpeclabError
+from speclab.lab.calibration import QuietMachine
 from speclab.lab.terminal import check_place, say, write_json
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
@@ -24,7 +26,10 @@ JsonOption = Annotated[
     str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
 ]
 KeepOption = Annotated[
-    bool, typer.Option("--keep", help="Write the report that the pages show, too.")
+    bool, typer.Option("--keep", help="Write the report that the pages show, too, if it is whole.")
+]
+BusyOption = Annotated[
+    bool, typer.Option("--allow-busy", help="Report on a busy machine, and mark it.")
 ]
 
 
@@ -49,16 +54,18 @@ def sweep(
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
     keep: KeepOption = False,
+    allow_busy: BusyOption = False,
 ) -> None:
     """Vary one thing and measure methods beside plain decoding at every value."""
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
+    check_ends(json_to, keep, allow_busy)
     if axis == BATCH:
         from speclab.lab.batch_passes import BatchPasses
 
-        batches = BatchPasses(load_pair(pair, device=device, dtype=dtype, progress=say))
-        _finish(batches, _counted(batches, "passes"), print_batches, json_to, keep)
+        loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+        batches, quiet = BatchPasses(loaded), QuietMachine(loaded, allow_busy)
+        _finish(batches, _counted(batches, "passes"), print_batches, quiet, json_to, keep)
         return
     from speclab.lab.sweep import Sweep, SweepPlan
     from speclab.lab.sweep_axes import axis_named
@@ -72,7 +79,8 @@ def sweep(
         max_new_tokens=max_new_tokens,
         repeats=repeats,
     )
-    work = Sweep(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    work = Sweep(loaded, plan)
 
     def news() -> Iterator[str]:
         for step in work:
@@ -83,7 +91,7 @@ def sweep(
                     f"fastest {best['method']} {best['speedup']:.2f}"
                 )
 
-    _finish(work, news(), print_sweep, json_to, keep)
+    _finish(work, news(), print_sweep, QuietMachine(loaded, allow_busy), json_to, keep)
 
 
 def predict(
@@ -102,19 +110,21 @@ def predict(
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
     keep: KeepOption = False,
+    allow_busy: BusyOption = False,
 ) -> None:
     """Let one half of the prompts predict the speedup on the other half, and compare."""
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
+    check_ends(json_to, keep, allow_busy)
     heats = tuple(float(_value(text)) for text in _listed(temperatures))
     if recommend is not None:
         from speclab.lab.recommend import Recommending, RecommendPlan
 
         wanted = RecommendPlan(temperature=heats[0] if heats else 0.0)
         loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
-        choosing = Recommending(loaded, recommend, wanted)
-        _finish(choosing, _counted(choosing, "prompts"), print_recommendation, json_to, False)
+        choosing, quiet = Recommending(loaded, recommend, wanted), QuietMachine(loaded, allow_busy)
+        news = _counted(choosing, "prompts")
+        _finish(choosing, news, print_recommendation, quiet, json_to, False)
         return
     from speclab.lab.prediction_run import PredictionPlan, PredictionRun
 
@@ -125,8 +135,9 @@ def predict(
         max_new_tokens=max_new_tokens,
         repeats=repeats,
     )
-    work = PredictionRun(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
-    _finish(work, _counted(work, "prompts"), print_prediction, json_to, keep)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    work, quiet = PredictionRun(loaded, plan), QuietMachine(loaded, allow_busy)
+    _finish(work, _counted(work, "prompts"), print_prediction, quiet, json_to, keep)
 
 
 def ladder(
@@ -142,12 +153,13 @@ def ladder(
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
     keep: KeepOption = False,
+    allow_busy: BusyOption = False,
 ) -> None:
     """Measure drafts of one target from a table to the target itself."""
     from speclab.lab.draft_ladder import Ladder, LadderPlan
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
+    check_ends(json_to, keep, allow_busy)
     plan = LadderPlan(
         rungs=_listed(rungs),
         gammas=tuple(int(_value(text)) for text in _listed(gammas)),
@@ -155,35 +167,70 @@ def ladder(
         num_prompts=prompts,
         max_new_tokens=max_new_tokens,
     )
-    work = Ladder(load_pair(pair, device=device, dtype=dtype, progress=say), plan)
-    _finish(work, _counted(work, "prompts"), print_ladder, json_to, keep)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    work, quiet = Ladder(loaded, plan), QuietMachine(loaded, allow_busy)
+    _finish(work, _counted(work, "prompts"), print_ladder, quiet, json_to, keep)
 
 
 def kept_path(report: Mapping[str, Any]) -> Path:
-    """Return where a report is kept for the pages: `<kind>-<pair>[-<axis>].json`."""
+    """Return where a report is kept for the pages: `<kind>-<pair>[-<axis>].json`.
+
+    Device and dtype stand at the end where they are not cpu and float32.
+    """
     axis = f"-{report['axis']}" if "axis" in report else ""
-    return BENCHMARKS / f"{report['kind']}-{report['pair']}{axis}.json"
+    machine = f"-{report['device'].partition(':')[0]}-{report['dtype']}"
+    where = "" if machine == "-cpu-float32" else machine
+    return BENCHMARKS / f"{report['kind']}-{report['pair']}{axis}{where}.json"
+
+
+def check_ends(json_to: str | None, keep: bool, allow_busy: bool) -> None:
+    """Refuse, before any work is done, what could not be written or should not be kept.
+
+    Raises:
+        BadInput: naming the file or the options.
+    """
+    if keep and allow_busy:
+        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
+    check_place(json_to)
 
 
 def _finish(
     work: Any,
     news: Iterator[str],
     print_report: Callable[[Mapping[str, Any]], None],
+    quiet: QuietMachine,
     json_to: str | None,
     keep: bool,
 ) -> None:
-    """Run to the end or to Ctrl-C, then write and print what was measured."""
+    """Run to the end, to Ctrl-C or to an error; then write and print what was measured.
+
+    Raises:
+        SpeclabError: the error that ended it, or a busy machine, after writing.
+    """
+    quiet.before()
+    failure: SpeclabError | None = None
+    state: dict[str, Any] = {}
     try:
         for line in news:
             say(line)
+            quiet.during()
+        calibration = quiet.after()
+        state = {"busy": calibration["busy"], "calibration": calibration}
     except KeyboardInterrupt:
-        say("Stopped; what was measured is kept.")
-    report = work.report()
-    for place in (json_to, str(kept_path(report)) if keep else None):
+        say("Stopped; what was measured is shown.")
+    except SpeclabError as error:
+        failure = error
+    report = {**work.report(), **state}
+    kept = keep and report["complete"] and report.get("busy") is False
+    if keep and not kept:
+        say("Not kept: only whole reports of a quiet machine are.")
+    for place in (json_to, str(kept_path(report)) if kept else None):
         if place is not None:
             write_json(report, place)
     if json_to != "-":
         print_report(report)
+    if failure is not None:
+        raise failure
 
 
 def _counted(work: Any, what: str) -> Iterator[str]:

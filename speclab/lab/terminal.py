@@ -57,9 +57,9 @@ def write_json(data: Any, place: str) -> None:
     """Write `data` (JSON types, or a JSON string) to a file or to standard output.
 
     Raises:
-        BadInput: if it cannot be written.
+        BadInput: if it cannot be written, or holds a number that JSON does not have.
     """
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, indent=2)
+    text = data if isinstance(data, str) else _strict_json(data)
     if place == "-":
         show(text)
         return
@@ -67,6 +67,15 @@ def write_json(data: Any, place: str) -> None:
         Path(place).write_text(text + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:
         raise _no_file("write", place, error) from error
+
+
+def _strict_json(data: Any) -> str:
+    try:
+        return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise BadInput(
+            f"The report cannot be written as JSON: {error}.", "Leave out what was not measured."
+        ) from error
 
 
 def check_place(place: str | None) -> None:

@@ -37,6 +37,11 @@ LIMITS: dict[str, tuple[float, float]] = {"num_prompts": (1, 24), "max_new_token
 USUAL = {"axis": "gamma", "num_prompts": 9, "max_new_tokens": 32}
 USUAL_METHODS = ("draft-model", "prompt-lookup")
 MOST_METHODS = 6
+METRIC_WORDS = {
+    "speedup": "sweep_fig_speedup",
+    "decode_speedup": "sweep_fig_decode_speedup",
+    "tau": "sweep_tau_chart",
+}
 COLUMNS = ("value", "method", "tau", "alpha", "speedup", "draft", "tokens")
 
 
@@ -88,7 +93,7 @@ def view_reply(lab: Lab, report: Mapping[str, Any], lang: str) -> Reply:
     return {
         "axis": report["axis"],
         "count": len(report["points"]),
-        "figure": _figure(lab, report, "speedup", lang),
+        "figure": _figure(lab, report, speed_shown(report["axis"]), lang),
         "tau_figure": _figure(lab, report, "tau", lang),
         "sentences": _sentences(lab, report, lang),
         "table": _table(lab, report, lang),
@@ -101,6 +106,11 @@ def view_reply(lab: Lab, report: Mapping[str, Any], lang: str) -> Reply:
         "skipped": [skipped_text(lab, name, why, lang) for name, why in report["skipped"].items()],
         "report": report,
     }
+
+
+def speed_shown(axis: str) -> str:
+    """Return the speedup in the chart: over gamma that of the rounds alone, as S is."""
+    return "decode_speedup" if axis == "gamma" else "speedup"
 
 
 def _figure(lab: Lab, report: Mapping[str, Any], metric: str, lang: str) -> Reply | None:
@@ -119,7 +129,7 @@ def _figure(lab: Lab, report: Mapping[str, Any], metric: str, lang: str) -> Repl
         metric,
         words={
             "axis": words[f"sweep_axis_{axis}"],
-            "metric": words["sweep_fig_speedup" if metric == "speedup" else "sweep_tau_chart"],
+            "metric": words[METRIC_WORDS[metric]],
             "theory": words["sweep_fig_theory"],
             "perfect": words["sweep_fig_perfect"],
         },

@@ -120,7 +120,8 @@ EN: dict[str, str] = {
     "sweep_partly": "Not every value was measured.",
     "sweep_chart": "Speedup over plain decoding",
     "sweep_how": "Points: measured, with 95 % intervals over prompts. Lines: what the closed forms "
-    "make of the α, c and v(n) of the same run, so they describe it and predict nothing.",
+    "make of the α, c and v(n) of the same run, so they describe it and predict nothing. They know "
+    "no prefill, so the chart over γ leaves it out; sentences and table are of whole requests.",
     "sweep_tau_chart": "Tokens per pass",
     "sweep_table": "Every point",
     "sweep_col_value": "value",
@@ -146,6 +147,7 @@ EN: dict[str, str] = {
     "best_fig_chosen": "γ chosen",
     "best_fig_best": "best: γ = {n}, {speedup}×",
     "sweep_fig_speedup": "speedup (1 = plain decoding)",
+    "sweep_fig_decode_speedup": "speedup without prefill (1 = plain)",
     "sweep_fig_theory": "{method}, by formula (modelled)",
     "sweep_fig_perfect": "{method}, if every draft were kept (modelled)",
     "sweep_no_effect": "It has nothing that this changes.",
@@ -276,7 +278,8 @@ ZH: dict[str, str] = {
     "sweep_partly": "并非所有取值都测了。",
     "sweep_chart": "相对普通解码的加速比",
     "sweep_how": "点：实测值，附各提示之间的 95 % 区间。线：把同一次运行的 α、c 和 v(n) "
-    "代入公式的结果，所以它描述这次运行，而不预测什么。",
+    "代入公式的结果，所以它描述这次运行，而不预测什么。公式不含预填充，"
+    "所以按 γ 的图也不含；句子和表格则是整个请求的。",
     "sweep_tau_chart": "每次前向的词元数",
     "sweep_table": "每个点",
     "sweep_col_value": "取值",
@@ -302,6 +305,7 @@ ZH: dict[str, str] = {
     "best_fig_chosen": "所选的 γ",
     "best_fig_best": "最佳：γ = {n}，{speedup} 倍",
     "sweep_fig_speedup": "加速比（1 = 普通解码）",
+    "sweep_fig_decode_speedup": "不含预填充的加速比（1 = 普通）",
     "sweep_fig_theory": "{method}，公式（模型计算）",
     "sweep_fig_perfect": "{method}，如果草稿全被接受（模型计算）",
     "sweep_no_effect": "它没有受此影响的设置。",

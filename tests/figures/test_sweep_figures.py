@@ -37,6 +37,8 @@ def point(method: str, value: Any, speedup: float) -> dict[str, Any]:
     return {
         **{"method": method, "label": f"{method}:x", "value": value},
         **{"speedup": speedup, "speedup_low": speedup - 0.2, "speedup_high": speedup + 0.3},
+        **{"decode_speedup": speedup, "decode_speedup_low": speedup - 0.2},
+        **{"decode_speedup_high": speedup + 0.3},
         **{"tau": 2.0, "tau_low": 1.5, "tau_high": 2.5, "acceptance_rate": None},
     }
 
@@ -87,7 +89,8 @@ SPEEDS = [
 
 
 def test_a_sweep_draws_points_with_intervals_over_theory() -> None:
-    theory, perfect, draft, lookup = sweep_curves(SWEEP, "speedup", words=WORDS)["data"]
+    drawn = sweep_curves(SWEEP, "decode_speedup", words=WORDS)["data"]
+    theory, perfect, draft, lookup = drawn
     assert (theory["x"], theory["y"]) == ([0, 1, 2], [1.0, 1.2, 1.3])
     assert perfect["y"][-1] == 2.4 and perfect["name"] == "perfect draft-model"
     assert draft["y"] == [1.1, 1.2] and draft["error_y"]["array"] == pytest.approx([0.3, 0.3])
@@ -95,6 +98,8 @@ def test_a_sweep_draws_points_with_intervals_over_theory() -> None:
     assert lookup["marker"]["symbol"] != draft["marker"]["symbol"]
     badges = [trace["meta"]["badge"] for trace in (theory, perfect, draft, lookup)]
     assert badges == ["modelled", "modelled", "measured", "measured"]
+    whole = sweep_curves(SWEEP, "speedup", words=WORDS)["data"]
+    assert [trace["meta"]["badge"] for trace in whole] == ["measured", "measured"]
 
 
 def test_other_metrics_have_no_theory_and_show_plain_decoding() -> None:

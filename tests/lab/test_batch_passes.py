@@ -88,6 +88,10 @@ def test_a_bad_plan_or_model_is_refused() -> None:
     for changed, word in (
         ({"batches": (0,)}, "batches"),
         ({"tokens": (2, 3)}, "first"),
+        ({"tokens": (1,)}, "two at least"),
+        ({"tokens": (1, 8, 4)}, "1, 8, 4"),
+        ({"tokens": (1, 2, 2)}, "ascend"),
+        ({"batches": (4, 1)}, "4, 1"),
         ({"context": 0}, "context"),
     ):
         with pytest.raises(BadInput, match=word):

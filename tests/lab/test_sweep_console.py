@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from speclab.core.errors import BadInput
+from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.lab import sweep_console
 from speclab.lab.sweep_console import kept_path, ladder, predict, sweep
 
-SMALL: dict[str, Any] = {"prompts": 2, "max_new_tokens": 4, "json_to": "-", "device": "cpu"}
+SMALL: dict[str, Any] = {
+    **{"prompts": 2, "max_new_tokens": 4, "json_to": "-", "device": "cpu"},
+    "allow_busy": True,
+}
+FACTS = {"pair": "p", "device": "cpu", "dtype": "float32"}
+
+
+class Quiet:
+    """Stands in for the machine: quiet, or busy at the end."""
+
+    def __init__(self, busy: bool = False, refuses: bool = False) -> None:
+        self.busy, self.refuses, self.calls = busy, refuses, []
+
+    def before(self) -> None:
+        self.calls.append("before")
+
+    def during(self) -> None:
+        self.calls.append("during")
+
+    def after(self) -> dict[str, Any]:
+        self.calls.append("after")
+        if self.refuses:
+            raise BadInput("The machine is busy after the run.")
+        return {"busy": self.busy}
+
+
+class Work:
+    """A report of a sweep, whole or not."""
+
+    def __init__(self, complete: bool = True) -> None:
+        self.complete = complete
+
+    def report(self) -> dict[str, Any]:
+        return {"kind": "sweep", "complete": self.complete, **FACTS}
+
+
+def finish(
+    news: Iterator[str], quiet: Quiet | None = None, *, keep: bool = False, whole: bool = True
+) -> None:
+    quiet = quiet or Quiet()
+    sweep_console._finish(Work(whole), news, lambda report: None, quiet, "-", keep)
 
 
 @pytest.fixture(autouse=True)
@@ -78,18 +119,64 @@ def test_ctrl_c_keeps_what_was_measured(capsys) -> None:
         yield "1 of 2"
         raise KeyboardInterrupt
 
-    class Work:
-        def report(self) -> dict[str, str]:
-            return {"kind": "sweep"}
-
-    sweep_console._finish(Work(), interrupted(), lambda report: None, "-", False)
+    finish(interrupted(), whole=False)
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == {"kind": "sweep"} and "Stopped" in shown.err
+    assert json.loads(shown.out) == Work(False).report() and "Stopped" in shown.err
 
 
-def test_reports_are_kept_by_kind_pair_and_axis() -> None:
-    assert kept_path({"kind": "sweep", "pair": "p", "axis": "gamma"}).name == "sweep-p-gamma.json"
-    assert kept_path({"kind": "ladder", "pair": "p"}).parent == Path("assets/benchmarks").resolve()
+def test_an_error_on_the_way_is_raised_after_writing(capsys) -> None:
+    def failing():
+        yield "1 of 2"
+        raise UnsupportedModel("No such pass.")
+
+    with pytest.raises(UnsupportedModel, match="No such pass"):
+        finish(failing(), whole=False)
+    assert json.loads(capsys.readouterr().out)["kind"] == "sweep"
+
+
+def test_only_whole_reports_of_a_quiet_machine_are_kept(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setattr(sweep_console, "BENCHMARKS", tmp_path)
+    place = tmp_path / "sweep-p.json"
+    place.write_text("kept before", encoding="utf-8")
+
+    def interrupted():
+        yield "1 of 2"
+        raise KeyboardInterrupt
+
+    finish(interrupted(), keep=True)
+    finish(iter(["1 of 1"]), keep=True, whole=False)
+    finish(iter(["1 of 1"]), Quiet(busy=True), keep=True)
+    with pytest.raises(BadInput, match="busy after"):
+        finish(iter(["1 of 1"]), Quiet(refuses=True), keep=True)
+    shown = capsys.readouterr()
+    assert shown.err.count("Not kept") == 4 and shown.out.count('"kind"') == 4
+    assert place.read_text(encoding="utf-8") == "kept before"
+    quiet = Quiet()
+    finish(iter(["1 of 2", "2 of 2"]), quiet, keep=True)
+    assert quiet.calls == ["before", "during", "during", "after"]
+    kept = json.loads(place.read_text(encoding="utf-8"))
+    assert kept == {**Work().report(), "busy": False, "calibration": {"busy": False}}
+
+
+def test_a_busy_machine_is_refused_before_it_measures(monkeypatch) -> None:
+    def busy(self: Any) -> None:
+        raise BadInput("The machine is busy.")
+
+    monkeypatch.setattr("speclab.lab.calibration.QuietMachine.before", busy)
+    monkeypatch.setattr("speclab.lab.sweep.measure", lambda *_, **__: pytest.fail("measured"))
+    with pytest.raises(BadInput, match="busy"):
+        sweep(values="2", methods="draft-model", **{**SMALL, "allow_busy": False})
+    for call in (sweep, predict, ladder):
+        with pytest.raises(BadInput, match="exclude each other"):
+            call(keep=True, allow_busy=True)
+
+
+def test_reports_are_kept_by_kind_pair_axis_and_where_it_ran() -> None:
+    gamma = {"kind": "sweep", "axis": "gamma", **FACTS}
+    assert kept_path(gamma).name == "sweep-p-gamma.json"
+    assert kept_path({**gamma, "dtype": "bfloat16"}).name == "sweep-p-gamma-cpu-bfloat16.json"
+    assert kept_path({**gamma, "device": "cuda:0"}).name == "sweep-p-gamma-cuda-float32.json"
+    assert kept_path({"kind": "ladder", **FACTS}).parent == Path("assets/benchmarks").resolve()
 
 
 def test_bad_values_are_refused_before_anything_is_loaded() -> None:

@@ -19,6 +19,7 @@ from speclab.ui import (
     measure_best,
     measure_passes,
     measure_predict,
+    measure_reports,
     measure_sweep,
     measure_why,
 )
@@ -201,6 +202,29 @@ def test_a_stopped_sweep_keeps_its_points(lab: Lab, pocket: Any, lang: str) -> N
 def test_a_sweep_that_cannot_be_is_refused_before_anything_loads(lab: Lab, more: Any) -> None:
     with pytest.raises(BadInput):
         measure_sweep.sweep_plan(lab, sweep_given(**more), StopFlag(), "en")
+
+
+def test_labels_show_parameters_that_are_words(lab: Lab) -> None:
+    text = measure_reports.label_text(lab, "draft-model:draft_length=goodput", "en")
+    assert text.endswith("= goodput)")
+    shown = measure_reports.label_text(lab, "draft-model:num_speculative_tokens=4", "en")
+    assert shown.endswith("= 4)")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_over_gamma_the_chart_is_of_rounds_alone(lab: Lab, lang: str) -> None:
+    ranged = {"speedup": 1.1, "decode_speedup": 1.4, "tau": 2.0}
+    limits = {f"{name}_{end}": value for name, value in ranged.items() for end in ("low", "high")}
+    point = {"method": "draft-model", "label": "draft-model", "value": 2, **ranged, **limits}
+    lines = {"gammas": [0, 1], "speedup": [1.0, 1.4], "perfect": [1.0, 2.0]}
+    report = {"axis": "gamma", "points": [point], "theory": {"draft-model": lines}}
+    drawn = measure_sweep._figure(lab, report, measure_sweep.speed_shown("gamma"), lang)
+    assert [trace["y"] for trace in drawn["data"]] == [[1.0, 1.4], [1.0, 2.0], [1.4]]
+    title = drawn["layout"]["yaxis"]["title"]
+    assert MEASURE[lang]["sweep_fig_decode_speedup"] in (title, title.get("text"))
+    other = {**report, "axis": "output-length", "theory": {}}
+    whole = measure_sweep._figure(lab, other, measure_sweep.speed_shown("output-length"), lang)
+    assert whole["data"][0]["y"] == [1.1]
 
 
 def test_a_prediction_compares_both_halves(lab: Lab, pocket: Any) -> None:
