@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.lab.bench import BASELINE, GREEDY, processor_name, thread_count, time_ours
+from speclab.lab.bench import (
+    BASELINE,
+    GREEDY,
+    processor_name,
+    prompts_to_warm,
+    thread_count,
+    time_ours,
+)
 from speclab.lab.head_numbers import DIGITS, Measured, row
 from speclab.lab.head_plan import Setting
 from speclab.lab.labels import parse_label
@@ -104,11 +111,13 @@ def measure(
     keys = list(units)
     for key in keys:
         into.setdefault(key, Measured())
-        if stopped():
-            return
         unit = units[key]
-        count = min(WARM_TOKENS, unit.max_new_tokens)
-        time_ours(unit.pair, unit.label, prompts[0], count, sampling=unit.sampling)
+        on_gpu = unit.pair.device.startswith("cuda")
+        count = unit.max_new_tokens if on_gpu else min(WARM_TOKENS, unit.max_new_tokens)
+        for prompt in prompts_to_warm(unit.pair.device, prompts):
+            if stopped():
+                return
+            time_ours(unit.pair, unit.label, prompt, count, sampling=unit.sampling)
     done = 0
     for repeat in range(repeats):
         for index, prompt in enumerate(prompts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tiny_pairs import tiny_handle
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.lab import bench, peer_llama_cpp
+from speclab.lab import bench, measuring, peer_llama_cpp
 from speclab.lab.bench import (
     BenchPlan,
     measure_costs,
@@ -205,6 +206,24 @@ def test_on_a_gpu_everything_is_run_once_before_it_is_timed() -> None:
     assert prompts_to_warm("cpu", prompts) == [(1,)]
     assert prompts_to_warm("cuda:0", prompts) == prompts
     assert widths_of(("autoregressive", "prompt-lookup:num_speculative_tokens=32"))[-1] == 33
+
+
+@pytest.mark.parametrize(
+    "device, warm", [("cpu", [((1,), 6)]), ("cuda:0", [((1,), 20), ((2, 3), 20)])]
+)
+def test_units_that_take_turns_are_warmed_likewise(monkeypatch, device, warm) -> None:
+    runs: list[tuple[tuple[int, ...], int]] = []
+
+    def note(pair: Any, label: str, prompt: Any, count: int, **more: Any) -> tuple[float, None]:
+        runs.append((prompt, count))
+        return 1.0, None
+
+    monkeypatch.setattr(measuring, "time_ours", note)
+    unit = measuring.Unit(
+        pair=SimpleNamespace(device=device), label="autoregressive", max_new_tokens=20
+    )
+    assert list(measuring.measure({"plain": unit}, [(1,), (2, 3)], {})) == [1, 2]
+    assert runs == [*warm, ((1,), 20), ((2, 3), 20)]
 
 
 def test_seeds_are_those_of_the_plan(pair: Pair) -> None:
