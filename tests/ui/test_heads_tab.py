@@ -191,7 +191,7 @@ def test_what_the_target_wrote_and_notes_of_the_run_are_told(lab: Lab, lang: str
         lines = {line["term"]: line["text"] for line in about}
         assert facts is not None and facts.note
         assert lines[words["hd_about_note"]] == facts.note
-        count, key = ("1,280", "hd_text_written") if pair == "pocket" else ("768", "hd_text_chats")
+        count, key = ("1,280", "hd_text_written") if pair == "pocket" else ("544", "hd_text_chats")
         assert words[key].format(n=count) in lines[words["hd_about_text"]]
     medusa = view_reply(lab, GIVEN, lang)["about"]
     assert words["hd_about_note"] not in [line["term"] for line in medusa]
