@@ -102,13 +102,14 @@ class HeadPlan:
 
 PLANS: dict[str, HeadPlan] = {
     "smollm2-135m": HeadPlan(
-        max_new_tokens=28,
+        max_new_tokens=24,
+        num_prompts=10,
         repeats=1,
         sampled_repeats=1,
-        budgets=(16, 24),
-        sampled_budgets=(16,),
-        compared_budgets=(8,),
-        passes=15,
+        budgets=(8, 16),
+        sampled_budgets=(8,),
+        widths=(1, 2, 3, 5, 9, 13, 17, 25),
+        passes=10,
     ),
 }
 """Plans of targets that are slower than the bundled one."""

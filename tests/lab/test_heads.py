@@ -146,9 +146,10 @@ def test_chains_of_heads_are_drawn_as_well_where_sampling_draws(pair: Pair) -> N
 
 
 def test_a_plan_gives_more_budgets_to_the_two_that_share_a_head() -> None:
-    plan = usual_plan("smollm2-135m")
+    plan = HeadPlan(budgets=(16, 24), sampled_budgets=(16,), compared_budgets=(8,))
     assert plan.budgets_of("eagle-1", 0.0) == plan.budgets_of("eagle-2", 0.0) == (8, 16, 24)
     assert plan.budgets_of("medusa", 0.0) == (16, 24) and plan.budgets_of("eagle-2", 1.0) == (16,)
+    assert usual_plan("smollm2-135m").max_new_tokens < usual_plan("pocket").max_new_tokens
     for wrong in ({"repeats": 0}, {"sampled_repeats": -1}, {"widths": (2, 3)}):
         with pytest.raises(BadInput):
             HeadPlan(**wrong)
