@@ -232,8 +232,8 @@ def test_nothing_moves_under_the_pointer(player, width) -> None:
         page.locator(f'.tree-svg [data-node="{node}"]').dispatch_event(
             "pointerover", {"pointerType": "mouse", "bubbles": True}
         )
-        tops.add(round(page.locator(".tree-svg").bounding_box()["y"]))
-    assert max(tops) - min(tops) <= 1
+        tops.add(page.locator(".tree-svg").bounding_box()["y"])
+    assert max(tops) - min(tops) < 2  # the page scrolls by whole pixels, cards end between them
 
 
 @pytest.mark.browser
