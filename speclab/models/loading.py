@@ -66,8 +66,8 @@ def choose_device(device: str) -> str:
 def choose_dtype(dtype: str | None, default: str, device: str) -> str:
     """Return the dtype's name.
 
-    A default of bfloat16 becomes float32 on a CPU that only emulates its products: there a pass of
-    8 tokens took 4.3 times one of 1, in float32 1.2 times (SmolLM2-135M, two Zen 3 cores).
+    A default of bfloat16 becomes float32 on a CPU that only emulates its products: SmolLM2-135M on
+    two Zen 3 cores took 34 ms for 1 token but 309 ms for 16 in bfloat16, in float32 54 and 209 ms.
 
     Raises:
         BadInput: for an unknown one.
