@@ -199,14 +199,14 @@ class StaticCache(PackedCache):
         if is_gpu(self.llama.device):
             self.prepare(own)
         passes = self._mine[0].passes
-        known = (width, own) in passes
-        if known and passes[width, own] is None:
+        if (width, own) not in passes:
+            made = StaticPass(self.llama, self._held, width, own)
+            logits, features = self._first(made, ids, seen, positions)
+            return logits[-keep:], {tap: values[-keep:] for tap, values in features.items()}
+        found = passes[width, own]
+        if found is None:
             return super().forward(ids, seen, positions, keep, taps)
-        found = passes.get((width, own)) or StaticPass(self.llama, self._held, width, own)
         at = list(range(start, start + count)) if positions is None else list(positions)
-        if not known:
-            wanted = self._first(found, ids, seen, positions)
-            return wanted[0][-keep:], {tap: values[-keep:] for tap, values in wanted[1].items()}
         found.fill(ids, start, seen, at)
         logits, features = found.run()
         self.length += count
