@@ -156,7 +156,7 @@ def fit_to_features(own: dict[str, Tensor], model: Any, ids: Tensor) -> None:
 
     Args:
         own: weights of the target's last layer by key. model: the target.
-        ids: text on which the size of the states is measured [n].
+        ids: tokens on which the size of the states is measured [n]; frequent ones will do.
     """
     norm, seen = model.model.norm, []
     hook = norm.register_forward_hook(lambda _, given, after: seen.extend((given[0], after)))
