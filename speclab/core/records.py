@@ -126,15 +126,21 @@ class Evidence:
         kind: one of a closed set the figures know how to draw. `grown` says what a dynamic tree
             looked at besides the nodes it kept.
         node: the node it concerns; -1 for the whole proposal.
-        start, stop: a span of absolute positions (`copied_from`), else 0.
-        value: a number (`head`: which head; `confidence`: a probability; `grown`: how many
+        start, stop: a span of absolute positions (`copied_from`: of this text; with a node, what
+            the path that ends there was copied from), else 0.
+        value: a number (`head`: which head; `pool_hit`: how many guesses the pool had;
+            `from_earlier_text`: tokens of the match that an earlier text of the session gave;
+            `window`: its width; `layers`: the exit layer, or 0 where layers are skipped;
+            `retokenised`: tokens that the draft needed for the same text; `confidence`: a probability; `grown`: how many
             candidates are left out here, of the least probable ones; `draft_length`: how many
             tokens were planned at most; `stopped_early`: the chance of a rejection that ended the
             draft, 0 for another reason).
         values: `confidence`: per node how probable the draft takes its whole path to be [n];
             `grown`: the same per candidate [m].
+            `layers`: per layer the share of it that drafts, 0 to 1 [layers]; `level`: per node
+            which drafter it comes from, 0 for the one next to the target [n].
         tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,
-            a node, or n + j for candidate j.
+            a node, or n + j for candidate j; `window`: the passengers of the pass.
         expanded: `grown`: the nodes and candidates fed to the head, in that order, so numbered.
     """
 
@@ -147,6 +153,11 @@ class Evidence:
         "confidence",
         "grown",
         "draft_length",
+        "from_earlier_text",
+        "window",
+        "layers",
+        "level",
+        "retokenised",
     ]
     node: int = -1
     start: int = 0
