@@ -297,7 +297,7 @@ def test_hostile_texts_are_bounded() -> None:
 def test_long_names_and_many_of_them_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     started = time.process_time()
     lint("vllm serve m --" + "accept" * 3_000)
-    assert time.process_time() - started < 0.2
+    assert time.process_time() - started < 1.0
     asked = []
     monkeypatch.setattr(lint_module, "unknown", lambda *given: asked.append(1) or unknown(*given))
     lint("vllm serve m " + " ".join(f"--spec-{i}" for i in range(1500)))

@@ -86,7 +86,7 @@ def test_speed(name: str, size: int) -> None:
     compiled.draw(100_000, seed=0)
     begun = time.process_time()
     compiled.draw(500_000, seed=1)
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - begun < 1.0
 
 
 def test_races_of_many_noises_are_the_races_of_each() -> None:

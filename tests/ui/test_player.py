@@ -24,7 +24,7 @@ from tests.ui.player_traces import chain_trace, large_trace, spec, split_trace, 
 
 SCRIPTS = Path(__file__).parents[2] / "assets" / "js" / "player"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-CPU_CLICK_MS = 50.0
+CPU_CLICK_MS = 100.0
 CPU_SCRUB_MS = 100.0
 PAINT_MS = 50.0
 IDLE_PERCENT = 25.0
