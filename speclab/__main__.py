@@ -19,8 +19,12 @@ from speclab.deploy.console import deploy, metrics
 from speclab.lab.bench_console import MOST_NEW_TOKENS, bench
 from speclab.lab.draft_length_console import draft_length
 from speclab.lab.export_console import export
+from speclab.lab.families_console import families
 from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
+from speclab.lab.layer_search_console import search_layers
+from speclab.lab.quantspec_console import quantspec
+from speclab.lab.multi_draft_console import multi_draft
 from speclab.lab.speed_model_console import speed_model
 from speclab.lab.sweep_console import ladder, predict, sweep
 from speclab.lab.terminal import (
@@ -77,8 +81,11 @@ DtypeOption = Annotated[
 
 app.command()(bench)
 app.command()(heads)
+app.command()(families)
+app.command()(multi_draft)
 app.command()(export)
 app.command()(draft_length)
+app.command()(search_layers)
 app.command()(sweep)
 app.command()(predict)
 app.command()(ladder)
@@ -86,6 +93,7 @@ app.add_typer(deploy, name="deploy")
 app.command()(metrics)
 app.command()(gpu_check)
 app.command()(speed_model)
+app.command()(quantspec)
 
 
 def _param_data(param: Param) -> dict[str, Any]:
@@ -145,6 +153,7 @@ def catalogue_json() -> dict[str, Any]:
             "about": encode_record(entry.about),
             "target": entry.target,
             "draft": entry.draft,
+            "more_drafts": list(entry.more_drafts),
             "licence": entry.licence,
             "download_bytes": entry.download_bytes,
             "memory_bytes": entry.memory_bytes,
