@@ -48,6 +48,7 @@ from speclab.lab.sweep_theory import theory_lines
 from speclab.models.pair import Pair
 
 COST_WIDTHS = (1, 2, 3, 5, 7, 9, 13, 17, 25, 33)
+USUAL_BUDGET_S, FEWEST_PROMPTS = 55.0, 2
 MOST_PROMPTS, MOST_TOKENS, MOST_REPEATS, MOST_VALUES, MOST_PASSES = 180, 4096, 100, 32, 1000
 
 
@@ -61,6 +62,9 @@ class SweepPlan:
         temperature: of all points, unless it is the axis; None: 1 for top-p, else greedy.
         num_prompts: per value; of a family: of each. max_new_tokens: per prompt, EOS ignored.
         repeats: of all prompts. passes: raw ones timed per width of v(n).
+        budget_s: about how long the sweep may take: when plain decoding at the measured cost of a
+            pass would take longer, each value gets fewer prompts, but not fewer than
+            FEWEST_PROMPTS; None: as long as it takes.
     """
 
     axis: str = "gamma"
@@ -71,6 +75,7 @@ class SweepPlan:
     max_new_tokens: int = 32
     repeats: int = 1
     passes: int = 15
+    budget_s: float | None = None
 
     def __post_init__(self) -> None:
         axis = axis_named(self.axis)
@@ -137,8 +142,9 @@ class Sweep:
     def __iter__(self) -> Iterator[SweepStep]:
         """Measure value by value; the costs of raw passes come first."""
         self._begun = time.perf_counter()
-        total, done = sum(len(prompts) for *_, prompts in self._work) * self.plan.repeats, 0
         self.costs = measure_costs(self.pair, self.plan.passes, widths=COST_WIDTHS)
+        self._keep_to_budget()
+        total, done = sum(len(prompts) for *_, prompts in self._work) * self.plan.repeats, 0
         for value, units, prompts in self._work:
             measured: dict[str, Measured] = {}
             self._under_way = value, units, measured
@@ -157,6 +163,16 @@ class Sweep:
             if self._stopped():
                 return
         self._complete = True
+
+    def _keep_to_budget(self) -> None:
+        """Take fewer prompts per value where all of them would exceed the budget."""
+        if self.plan.budget_s is None:
+            return
+        tokens = sum(len(units) * self._new_tokens(value) for value, units, _ in self._work)
+        per_prompt_s = tokens * self.plan.repeats * self.costs["target_step_s"]
+        left_s = self.plan.budget_s - (time.perf_counter() - self._begun)
+        count = max(FEWEST_PROMPTS, int(left_s / per_prompt_s))
+        self._work = [(value, units, prompts[:count]) for value, units, prompts in self._work]
 
     def report(self) -> dict[str, Any]:
         """Return what was measured so far (JSON types; see the module).

@@ -47,7 +47,9 @@ def sweep(
         str | None, typer.Option(help="Comma list of labels; default: all that the axis changes.")
     ] = None,
     temperature: Annotated[float | None, typer.Option(help="Of every point; 0 is greedy.")] = None,
-    prompts: Annotated[int | None, typer.Option(help="Per value; default: the axis's.")] = None,
+    prompts: Annotated[
+        int | None, typer.Option(help="Per value; default: the axis's, or what a minute allows.")
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
     repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
     device: DeviceOption = "auto",
@@ -67,7 +69,7 @@ def sweep(
         batches, quiet = BatchPasses(loaded), QuietMachine(loaded, allow_busy)
         _finish(batches, _counted(batches, "passes"), print_batches, quiet, json_to, keep)
         return
-    from speclab.lab.sweep import Sweep, SweepPlan
+    from speclab.lab.sweep import USUAL_BUDGET_S, Sweep, SweepPlan
     from speclab.lab.sweep_axes import axis_named
 
     plan = SweepPlan(
@@ -78,6 +80,7 @@ def sweep(
         num_prompts=axis_named(axis).usual_prompts if prompts is None else prompts,
         max_new_tokens=max_new_tokens,
         repeats=repeats,
+        budget_s=USUAL_BUDGET_S if prompts is None else None,
     )
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     work = Sweep(loaded, plan)

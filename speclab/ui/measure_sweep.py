@@ -26,6 +26,7 @@ from speclab.ui.measure_reports import (
     time_limit,
     where,
 )
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_panel import Reply
 from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
@@ -63,9 +64,12 @@ def options(lab: Lab, lang: str) -> Reply:
 
 
 def method_choices(lab: Lab, lang: str) -> list[list[str]]:
-    """Return [name, title] of every method that drafts."""
-    methods = lab.methods.items()
-    return [[name, getattr(kind.card.title, lang)] for name, kind in methods if name != BASELINE]
+    """Return [name, title, title of its kind] of every method that drafts."""
+    return [
+        [name, getattr(method.card.title, lang), kind_title(lab, name, lang)]
+        for name, method in lab.methods.items()
+        if name != BASELINE
+    ]
 
 
 def _recorded_title(lab: Lab, report: Mapping[str, Any], lang: str) -> str:
@@ -98,7 +102,10 @@ def view_reply(lab: Lab, report: Mapping[str, Any], lang: str) -> Reply:
         "sentences": _sentences(lab, report, lang),
         "table": _table(lab, report, lang),
         "note": words["sweep_note"].format(
-            prompts=report["plan"]["num_prompts"],
+            prompts=max(
+                (point["num_prompts"] for point in report["points"]),
+                default=report["plan"]["num_prompts"],
+            ),
             tokens=report["plan"]["max_new_tokens"],
             s=f"{report['seconds']:.0f}",
             **facts,

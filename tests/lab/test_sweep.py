@@ -16,7 +16,7 @@ from speclab.lab.head_numbers import Measured
 from speclab.lab.knobs import chain_label, depth_of, with_knobs
 from speclab.lab.measuring import BASELINE, Unit, measure, point_of
 from speclab.lab.prompt_families import FAMILY_PROMPTS
-from speclab.lab.sweep import Sweep, SweepPlan, points_of, swept_methods
+from speclab.lab.sweep import FEWEST_PROMPTS, Sweep, SweepPlan, points_of, swept_methods
 from speclab.lab.sweep_axes import AXES, axis_named, label_at, methods_for
 from speclab.lab.sweep_prompts import halves, least_length, prompts_of, prompts_of_length
 from speclab.lab.sweep_theory import theory_lines
@@ -287,6 +287,25 @@ def test_a_value_that_cannot_be_is_refused_before_anything_runs(pocket: Pair) ->
         Sweep(pocket, plan)
     with pytest.raises(BadInput, match="90032"):
         Sweep(pocket, SweepPlan(axis="prompt-length", values=(16, 90_000)))
+
+
+@pytest.mark.parametrize(("budget_s", "prompts"), [(None, 4), (1e6, 4), (1e-6, FEWEST_PROMPTS)])
+def test_a_budget_takes_fewer_prompts_but_every_value(
+    pocket: Pair, budget_s: float | None, prompts: int
+) -> None:
+    plan = SweepPlan(
+        values=(1, 2),
+        methods=("prompt-lookup",),
+        num_prompts=4,
+        max_new_tokens=4,
+        passes=1,
+        budget_s=budget_s,
+    )
+    sweep = Sweep(pocket, plan)
+    steps = list(sweep)
+    report = sweep.report()
+    assert steps[-1].done == steps[-1].total == 2 * prompts and report["complete"]
+    assert [point["num_prompts"] for point in report["points"]] == [prompts] * 4
 
 
 def test_an_interrupt_keeps_the_complete_prompts_of_its_value(pocket: Pair) -> None:
