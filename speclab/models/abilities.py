@@ -23,6 +23,12 @@ TREE_MASK = "tree_mask"
 PATH_BATCH = "path_batch"
 """A tree is a batch of its root-to-leaf paths."""
 
+LAYERWISE = frozenset({"early_exit", "skip_layers"})
+"""Some layers can be run alone, over the same cache: plain Llamas of at least two layers."""
+
+QUANTISED_DRAFT = "quantised_draft"
+"""Its weights and its cache can be read at 4 bits: plain Llamas."""
+
 PROBE_PREFIX = (1, 2, 3)
 PROBE_TREE = TokenTree((3, 1, 2, 0, 1, 3, 0, 2, 3, 1, 0, 2), (-1,) * 10 + (0, 10))
 """Ten siblings and, after all of them, a child of the first and its child: a node that saw others,
@@ -80,14 +86,15 @@ def abilities(model: Any, name: str) -> frozenset[str]:
     A few tokens are run through the cache, cut off and run again, and must say what they say
     without a cache, in a padded batch. Then a small tree is run with a mask. Models that ignore
     positions or a mask of four dimensions, or raise, get their trees as batches. A plain Llama has
-    a pass of its own here and is not asked.
+    a pass of its own here, layer by layer, and is not asked.
 
     Raises:
         UnsupportedModel: if the model cannot be run, or does not say with its cache what it says
             without.
     """
     if can_be_packed(model):
-        return ALWAYS | {TREE_MASK}
+        alone = LAYERWISE if model.config.num_hidden_layers > 1 else frozenset()
+        return ALWAYS | {TREE_MASK, QUANTISED_DRAFT} | alone
     try:
         wanted = _without_cache(model)
     except (RuntimeError, TypeError, ValueError) as error:

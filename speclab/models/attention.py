@@ -157,21 +157,27 @@ class AttentionCache:
     def reserve(self, length: int) -> None:
         """Make room for `length` tokens."""
         if length > self._held.shape[3]:
-            larger = self._room(max(length, 2 * self._held.shape[3]))
-            larger[:, :, :, : self.length] = self._held[:, :, :, : self.length]
+            held = self._held.shape[3]
+            larger = self._room(max(length, 2 * held))
+            larger[:, :, :, :held] = self._held
             self._held = larger
 
-    def mask(self, seen: NDArray[np.bool_] | None, count: int) -> torch.Tensor | None:
+    def mask(
+        self, seen: NDArray[np.bool_] | None, count: int, start: int | None = None
+    ) -> torch.Tensor | None:
         """Return what is added to the scores of `count` new tokens; `seen` as in `forward`.
+
+        They stand behind `start` others; None: behind all that are held.
 
         None where every token sees all there is, or a long pass over an empty cache is causal by
         itself.
         """
-        space, total = self.space, self.length + count
+        space, start = self.space, self.length if start is None else start
+        total = start + count
         if seen is None:
             if count == 1 or (count > SHORT_PASS and total == count):
                 return None
-            hidden = torch.ones(count, total, dtype=torch.bool).triu_(self.length + 1)
+            hidden = torch.ones(count, total, dtype=torch.bool).triu_(start + 1)
         else:
             hidden = torch.from_numpy(~seen)
         mask = torch.zeros(hidden.shape, dtype=space.cache_dtype).masked_fill_(hidden, -math.inf)
@@ -184,6 +190,7 @@ class AttentionCache:
         qkv: torch.Tensor,
         rotary: tuple[torch.Tensor, torch.Tensor],
         mask: torch.Tensor | None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """Store the new keys and values of a layer and attend; `length` is left to the caller.
 
@@ -192,11 +199,13 @@ class AttentionCache:
             qkv: queries, keys and values [n, (heads + 2 kv_heads) head_dim], not yet rotated.
             rotary: cosine and signed sine of the new tokens' positions.
             mask: from `mask`.
+            start: where they are stored; None: behind all that are held.
 
         Returns:
             The attention output [n, heads * head_dim] before its projection.
         """
-        start, stop = self.length, self.length + len(qkv)
+        start = self.length if start is None else start
+        stop = start + len(qkv)
         query, new_keys, new_values = self.space.turned(qkv, rotary)
         keys, values = self._held[index].unbind(0)
         keys[:, start:stop] = new_keys

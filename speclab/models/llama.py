@@ -7,7 +7,7 @@ weights replace the model's own storage, so memory does not grow and the model s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,18 +126,50 @@ class PackedLlama(AttentionSpace):
                 head_dim].
             keep, taps: as in `PackedCache.forward`.
         """
-        wanted = {tap: tap_place(tap) % (len(self.layers) + 1) for tap in taps}
-        features = {}
-        x = self.embedding[ids]
-        for index, layer in enumerate(self.layers):
-            features |= {tap: x[-keep:] for tap, place in wanted.items() if place == index}
-            qkv = product(self.normed(x, layer.norm), layer.qkv)
-            x = x + product(attend(index, qkv), layer.out)
-            gate, up = product(self.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
-            x = x + product(functional.silu(gate).mul_(up), layer.down)
-        x = self.normed(x[-keep:], self.final_norm)
-        features |= {tap: x for tap, place in wanted.items() if place == len(self.layers)}
-        return product(x, self.head), features
+        x, features = self.through(self.embedding[ids], range(len(self.layers)), attend, taps)
+        logits, last = self.finish(x[-keep:], taps)
+        return logits, {tap: values[-keep:] for tap, values in features.items()} | last
+
+    def places(self, taps: Sequence[str]) -> dict[str, int]:
+        """Return per tap the layer whose input it is; the number of layers: after the norm."""
+        return {tap: tap_place(tap) % (len(self.layers) + 1) for tap in taps}
+
+    def through(
+        self,
+        x: torch.Tensor,
+        layers: Iterable[int],
+        attend: Callable[[int, torch.Tensor], torch.Tensor],
+        taps: Sequence[str] = (),
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return what `layers` make of x [n, hidden], and the inputs of those that are tapped."""
+        places, features = self.places(taps), {}
+        for index in layers:
+            features |= {tap: x for tap, place in places.items() if place == index}
+            x = self.fed_forward(index, self.attended(index, x, attend))
+        return x, features
+
+    def attended(
+        self, index: int, x: torch.Tensor, attend: Callable[[int, torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
+        """Return x [n, hidden] after a layer's attention, residual included."""
+        layer = self.layers[index]
+        qkv = product(self.normed(x, layer.norm), layer.qkv)
+        return x + product(attend(index, qkv), layer.out)
+
+    def fed_forward(self, index: int, x: torch.Tensor) -> torch.Tensor:
+        """Return x [n, hidden] after a layer's MLP, residual included."""
+        layer = self.layers[index]
+        gate, up = product(self.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+        return x + product(functional.silu(gate).mul_(up), layer.down)
+
+    def finish(
+        self, x: torch.Tensor, taps: Sequence[str] = ()
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return logits [n, vocab] of last hidden states, and the normed states if tapped."""
+        x, last = self.normed(x, self.final_norm), len(self.layers)
+        return product(x, self.head), {
+            tap: x for tap, place in self.places(taps).items() if place == last
+        }
 
 
 class PackedCache(AttentionCache):
@@ -173,17 +205,31 @@ class PackedCache(AttentionCache):
         Returns:
             Logits [keep, vocab] and features per tap [keep, hidden].
         """
-        llama, start, count = self.llama, self.length, len(ids)
+        attend = self.attention(self.length, len(ids), seen, positions)
+        passed = self.llama.run(ids, attend, keep, taps)
+        self.length += len(ids)
+        return passed
+
+    def attention(
+        self,
+        start: int,
+        count: int,
+        seen: NDArray[np.bool_] | None,
+        positions: Sequence[int] | None,
+    ) -> Callable[[int, torch.Tensor], torch.Tensor]:
+        """Return `attend` of `PackedLlama.run` for `count` tokens that are stored behind `start`.
+
+        Args:
+            seen: [count, start+count]; None: causal. positions: as in `forward`.
+        """
         self.reserve(start + count)
         places = (
             torch.arange(start, start + count) if positions is None else torch.tensor(positions)
         )
-        rotary = llama.rotary(places.to(llama.device), int(places.max()) + 1)
-        mask = self.mask(seen, count)
+        rotary = self.llama.rotary(places.to(self.llama.device), int(places.max()) + 1)
+        mask = self.mask(seen, count, start)
 
         def attend(index: int, qkv: torch.Tensor) -> torch.Tensor:
-            return self.attend(index, qkv, rotary, mask)
+            return self.attend(index, qkv, rotary, mask, start)
 
-        passed = llama.run(ids, attend, keep, taps)
-        self.length += count
-        return passed
+        return attend

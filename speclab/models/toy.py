@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Row
 from speclab.core.trees import EMPTY_TREE, TokenTree
+from speclab.models.skips import check_exit, check_skips
 
 FEATURE_TAP = "hidden[-1]"
-"""The toy's only tap: the log-probabilities that follow a token [vocab]."""
+"""The log-probabilities that follow a token in its context [vocab]."""
+
+EARLY_TAP = "hidden[1]"
+"""Those that follow the token alone: all that the toy's early layers see [vocab]."""
+
+NUM_LAYERS = 4
+"""Layers that a toy pretends to have, for methods that exit early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,9 @@ class ToyModel:
     vocab_size: int
     name: str = "toy"
     max_context: int = 1_000_000
-    provides: frozenset[str] = frozenset({"tree_mask", "hidden", "rollback", "early_exit"})
+    provides: frozenset[str] = frozenset(
+        {"tree_mask", "hidden", "rollback", "early_exit", "skip_layers", "quantised_draft"}
+    )
     passes: list[int] = field(default_factory=list)
     rows: dict[tuple[int, ...], Row] = field(default_factory=dict, repr=False, compare=False)
 
@@ -74,6 +83,11 @@ class ToyModel:
         if row is None:
             row = self.rows[key] = Row(self.logits(key))
         return row
+
+    def early_states(self, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """Return what the early layers make of each token [len(tokens), vocab]."""
+        rows = [self.row((token,)).logits for token in tokens]
+        return np.array(rows).reshape(len(rows), self.vocab_size)
 
     def open(self, prompt: Sequence[int], taps: Sequence[str] = ()) -> ToySession:
         """Open a session; all but the last prompt token are cached.
@@ -124,7 +138,9 @@ class ToyScores:
     def features(self, path: Sequence[int]) -> dict[str, NDArray]:
         """Log-probabilities after the pending token and after each node of `path`."""
         chosen = [self.row(0), *(self.row(1 + node) for node in path)]
-        return {FEATURE_TAP: np.array([row.logits for row in chosen])}
+        tokens = [self._base[-1], *(self._tree.tokens[node] for node in path)]
+        late = np.array([row.logits for row in chosen])
+        return {FEATURE_TAP: late, EARLY_TAP: self._model.early_states(tokens)}
 
 
 class ToySession:
@@ -134,7 +150,8 @@ class ToySession:
         self.model = model
         self.tokens = prompt
         self.cache = prompt[:-1]
-        self.shallow_cache: list[int] = []
+        self.ahead: list[tuple[int, int]] = []
+        self.runner: ToyPart | None = None
         self._scored: TokenTree = EMPTY_TREE
 
     @property
@@ -151,7 +168,8 @@ class ToySession:
     def prefill_features(self) -> dict[str, NDArray]:
         """Features of the cached tokens [cache_length, vocab]."""
         rows = [self.model.logits(self.cache[: i + 1]) for i in range(len(self.cache))]
-        return {FEATURE_TAP: np.array(rows).reshape(len(rows), self.model.vocab_size)}
+        late = np.array(rows).reshape(len(rows), self.model.vocab_size)
+        return {FEATURE_TAP: late, EARLY_TAP: self.model.early_states(self.cache)}
 
     def context(self) -> list[int]:
         """What a pass sees before the tree: the cache and the tokens not yet in it."""
@@ -159,6 +177,7 @@ class ToySession:
 
     def score(self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE) -> ToyScores:
         """Evaluate the tree in one pass."""
+        self.runner = None
         del self.cache[self.length - 1 :]
         self.model.passes.append(self.length - self.cache_length + len(tree) + len(passengers))
         self._scored = tree
@@ -169,35 +188,100 @@ class ToySession:
         kept = [self._scored.tokens[node] for node in path]
         self.cache = self.context() + kept
         self.tokens = [*self.tokens, *kept, next_token]
-        self._scored = EMPTY_TREE
+        self._scored, self.runner = EMPTY_TREE, None
 
     def rollback(self, length: int) -> None:
         """Forget every token from position `length` on."""
         del self.tokens[length:]
         del self.cache[length:]
-        del self.shallow_cache[length:]
+        self.runner = None
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens without evaluating them."""
         self.tokens = [*self.tokens, *tokens]
+        self.runner = None
 
-    def shallow(self, exit_layer: int) -> ToyShallow:
-        """Return the first `exit_layer` layers of this session (its keys and values are shared)."""
-        return ToyShallow(self, exit_layer)
+    def shallow(self, exit_layer: int) -> ToyPart:
+        """Return the first `exit_layer` layers of this session.
+
+        Raises:
+            BadInput: for a layer out of range.
+        """
+        check_exit(exit_layer, NUM_LAYERS, self.model.name)
+        return ToyPart(self, exit_layer)
+
+    def skipping(self, attention: Collection[int], mlp: Collection[int]) -> ToyPart:
+        """Return all layers but the attention, or the MLP, of some."""
+        check_skips(attention, mlp, NUM_LAYERS, self.model.name)
+        return ToyPart(self, NUM_LAYERS)
+
+    def quantised(self, group_size: int) -> ToyQuantised:
+        """Return the table with its log-probabilities at sixteen levels per group of tokens."""
+        return ToyQuantised(self, group_size)
 
     def close(self) -> None:
         """Nothing to release."""
 
 
-class ToyShallow:
-    """The toy's early layers: they see one token only; their hidden state is its row."""
+class ToyPart:
+    """Part of a toy run ahead: it sees one token only, and its hidden state is its row."""
+
+    num_layers = NUM_LAYERS
 
     def __init__(self, session: ToySession, exit_layer: int) -> None:
         self._session, self.exit_layer = session, exit_layer
 
-    def extend(self, tree: TokenTree) -> NDArray[np.float64]:
-        """Run the early layers over the pending token and `tree`; hidden states [n+1, vocab]."""
-        session = self._session
-        session.shallow_cache = list(session.context())
-        tokens = [session.tokens[-1], *tree.tokens]
-        return np.array([session.model.logits((token,)) for token in tokens])
+    def _known(self) -> list[tuple[int, int]]:
+        return self._session.ahead if self._session.runner is self else []
+
+    @property
+    def hidden(self) -> NDArray[np.float64]:
+        """States [1+nodes, vocab] of the pending token and the nodes run since `commit`."""
+        return self._states([token for token, _ in self._known()])
+
+    def _states(self, tokens: Sequence[int]) -> NDArray[np.float64]:
+        return self._session.model.early_states(tokens)
+
+    def extend(self, tree: TokenTree = EMPTY_TREE) -> NDArray[np.float64]:
+        """Run what is new of the pending token and `tree`; its states [new tokens, vocab]."""
+        session, known = self._session, self._known()
+        wanted = [(session.tokens[-1], -1), *zip(tree.tokens, tree.parents, strict=True)]
+        same = 0
+        while same < min(len(known), len(wanted)) and known[same] == wanted[same]:
+            same += 1
+        session.runner, session.ahead = self, wanted
+        return self._states([token for token, _ in wanted[same:]])
+
+    def logits(self, hidden: NDArray, *, normed: bool = False) -> NDArray[np.float64]:
+        """Return the rows [n, vocab]: the states themselves."""
+        return np.array(hidden, dtype=np.float64)
+
+
+LOWEST_LOG = -9.0
+"""Smaller log-probabilities are raised to this before they are rounded."""
+
+
+class ToyQuantised(ToyPart):
+    """The whole toy at 4 bits: it sees the text, and its rows have sixteen levels per group."""
+
+    def __init__(self, session: ToySession, group_size: int) -> None:
+        super().__init__(session, NUM_LAYERS)
+        self._group_size = group_size
+
+    def extend(self, tree: TokenTree = EMPTY_TREE) -> NDArray[np.float64]:
+        """Run what is new of the pending token and `tree`; its states [new tokens, vocab]."""
+        fresh = len(super().extend(tree))
+        session, context = self._session, tuple(self._session.context())
+        nodes = range(-1, len(tree))[len(tree) + 1 - fresh :]
+        rows = [session.model.logits((*context, *tree.path_tokens(node))) for node in nodes]
+        return np.array(rows).reshape(fresh, session.model.vocab_size)
+
+    def logits(self, hidden: NDArray, *, normed: bool = False) -> NDArray[np.float64]:
+        """Return the rows [n, vocab], each group rounded to levels between its extremes."""
+        rows = np.maximum(np.array(hidden, dtype=np.float64), LOWEST_LOG)
+        for start in range(0, rows.shape[1], self._group_size):
+            group = rows[:, start : start + self._group_size]
+            low, high = group.min(1, keepdims=True), group.max(1, keepdims=True)
+            step = np.where(high > low, (high - low) / 15, 1.0)
+            rows[:, start : start + self._group_size] = low + step * np.round((group - low) / step)
+        return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Row
+from speclab.core.protocols import Shallow
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.models.abilities import TREE_MASK, abilities, context_limit, refuse_recurrent
 from speclab.models.caches import PathsCache, TransformersCache
@@ -85,6 +86,7 @@ class TransformerHandle:
     num_parameters: int = field(init=False)
     _embedding: torch.nn.Embedding = field(init=False, repr=False)
     _packed: list[PackedLlama] = field(default_factory=list, init=False, repr=False)
+    _four_bit: list[Any] = field(default_factory=list, init=False, repr=False)
     _spare: list[Buffer] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -239,6 +241,7 @@ class TransformerSession:
         self.prefill_features: dict[str, NDArray] = {}
         self._taps = tuple(taps)
         self._cache = handle.new_cache()
+        self.ahead: Any = None
         self._cached = 0
         self._scored: TokenTree = EMPTY_TREE
         self._extra = 0
@@ -272,11 +275,36 @@ class TransformerSession:
     def score(
         self, tree: TokenTree = EMPTY_TREE, passengers: TokenTree = EMPTY_TREE
     ) -> TransformerScores:
-        """Evaluate what is not cached yet, then the tree, in one pass."""
+        """Evaluate what is not cached yet, then the tree, in one pass; see also `shallow`."""
+        ahead = self.run_ahead(None)
+        ids, seen, positions = self.layout(tree, passengers)
+        extra = len(tree) + len(passengers)
+        if ahead is not None and ahead.resumes:
+            self.num_forwards += 1
+            logits, features = ahead.resume(tree, ids, seen, positions, 1 + extra)
+        else:
+            logits, features = self._forward(ids, seen, positions, keep=1 + extra)
+        self._scored, self._extra = tree, extra
+        self._cached += len(ids) - extra
+        return TransformerScores(self.handle, logits, features, len(tree))
+
+    def run_ahead(self, part: Any) -> Any:
+        """Drop what is not committed, note who runs layers ahead, and return who did before."""
+        before = self.ahead
         self._drop_uncommitted()
         self._cut_cache(self.length - 1)
+        self.ahead = part
+        return before
+
+    def layout(
+        self, tree: TokenTree, passengers: TokenTree = EMPTY_TREE
+    ) -> tuple[list[int], NDArray[np.bool_] | None, list[int] | None]:
+        """Return a pass: its tokens, which ones each attends to, and the positions; None: causal.
+
+        Raises:
+            BadInput: if it does not fit into the context.
+        """
         lead = self.tokens[self._cached :]
-        extra = len(tree) + len(passengers)
         deepest = self.length + max(tree.max_depth, passengers.max_depth)
         if deepest > self.handle.max_context:
             raise BadInput(
@@ -284,13 +312,27 @@ class TransformerSession:
                 f"{self.handle.name} ({self.handle.max_context})."
             )
         seen = positions = None
-        if extra and not (tree.is_chain and not passengers.tokens):
+        if not (tree.is_chain and not passengers.tokens):
             seen, positions = self._tree_attention(len(lead), tree, passengers)
-        ids = [*lead, *tree.tokens, *passengers.tokens]
-        logits, features = self._forward(ids, seen, positions, keep=1 + extra)
-        self._scored, self._extra = tree, extra
-        self._cached += len(lead)
-        return TransformerScores(self.handle, logits, features, len(tree))
+        return [*lead, *tree.tokens, *passengers.tokens], seen, positions
+
+    def shallow(self, exit_layer: int) -> Shallow:
+        """Return the first layers, after which the next pass resumes; see `models.shallow`."""
+        from speclab.models.shallow import EarlyLayers
+
+        return EarlyLayers(self, exit_layer)
+
+    def skipping(self, attention: Collection[int], mlp: Collection[int]) -> Shallow:
+        """Return all layers but the attention, or the MLP, of some; see `models.shallow`."""
+        from speclab.models.shallow import SkippedSublayers
+
+        return SkippedSublayers(self, attention, mlp)
+
+    def quantised(self, group_size: int) -> Shallow:
+        """Return the network with 4-bit weights on a 4-bit cache; see `models.quantised`."""
+        from speclab.models.quantised import QuantisedPart
+
+        return QuantisedPart(self, group_size)
 
     def _tree_attention(
         self, num_lead: int, tree: TokenTree, passengers: TokenTree
@@ -321,7 +363,7 @@ class TransformerSession:
         else:
             self._cache.gather(self._cached, path)
         self._cached += len(path)
-        self._extra, self._scored = 0, EMPTY_TREE
+        self._extra, self._scored, self.ahead = 0, EMPTY_TREE, None
         self.tokens += [*kept, next_token]
 
     def _crop(self, count: int) -> None:
@@ -330,7 +372,7 @@ class TransformerSession:
 
     def _drop_uncommitted(self) -> None:
         self._crop(self._extra)
-        self._extra, self._scored = 0, EMPTY_TREE
+        self._extra, self._scored, self.ahead = 0, EMPTY_TREE, None
 
     def rollback(self, length: int) -> None:
         """Forget every token from position `length` on; what is cached of the rest stays.

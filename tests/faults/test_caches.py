@@ -22,9 +22,12 @@ from tiny_models import tiny, tiny_model
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.randomness import Seeded
 from speclab.core.records import Round
+from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Decoding
+from speclab.lab.runs import check_compatible
 from speclab.methods import make_method
+from speclab.models.pair import Pair
 from speclab.models.toy import ToyModel
 from speclab.models.transformer import TransformerHandle
 from speclab.testing import check_model
@@ -247,6 +250,77 @@ def test_greedy_text_of_methods_without_a_draft_model(name: str) -> None:
         decoding = begin(TARGET, prompt, method=make_method(name), sampling=GREEDY, n=40)
         list(checked(decoding))
         assert decoding.emitted == greedy_by_hand(TARGET, prompt, 40)
+
+
+LAYERED = tiny(seed=1, num_hidden_layers=4)
+SELF_DRAFTS = {
+    "early-exit": {"num_speculative_tokens": 4},
+    "draft-and-verify": {
+        "num_speculative_tokens": 4,
+        "stop_threshold": 0.0,
+        "adaptive_threshold": False,
+    },
+}
+
+
+@pytest.mark.parametrize("name", SELF_DRAFTS)
+@pytest.mark.parametrize("accepted", range(5))
+def test_drafts_of_the_targets_own_layers_leave_only_the_accepted_text(
+    name: str, accepted: int
+) -> None:
+    """https://github.com/lablup/mlxcel/pull/1002 : prompt 10, gamma 4, a kept -> 10 + a rows."""
+    method = make_method(name, SELF_DRAFTS[name])
+    decoding = begin(LAYERED, PROMPT, method=method, sampling=GREEDY, n=30, rule=FORCED[accepted])
+    rounds = checked(decoding)
+    for count in (1, 2):
+        assert next(rounds).num_drafted == 4
+        session = decoding.session
+        assert session.cache_rows() == session.cache_length == 9 + count * (accepted + 1)
+        ((row,),) = LAYERED.evaluate([session.tokens], [1])
+        fresh = LAYERED.open(session.tokens).shallow(2).extend()
+        assert session.shallow(2).extend() == pytest.approx(fresh, abs=1e-9)
+        assert session.score().row(0).logits == pytest.approx(row.logits, abs=1e-9)
+    rounds.close()
+
+
+@pytest.mark.parametrize("name", SELF_DRAFTS)
+def test_greedy_text_of_drafts_from_the_targets_own_layers(name: str) -> None:
+    for prompt in ((5,), PROMPT):
+        want = greedy_by_hand(LAYERED, prompt, 24)
+        for gamma in (1, 3, 8):
+            method = make_method(name, {**SELF_DRAFTS[name], "num_speculative_tokens": gamma})
+            for rule in rules_for("chain", "deterministic"):
+                decoding = begin(LAYERED, prompt, method=method, sampling=GREEDY, rule=rule, n=24)
+                list(checked(decoding))
+                assert decoding.emitted == want
+
+
+@pytest.mark.parametrize("name", SELF_DRAFTS)
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("mistral", {"sliding_window": 8}), ("gemma2", {"head_dim": 8}), ("gpt2", {})],
+    ids=str,
+)
+def test_targets_whose_layers_run_only_together_are_refused_by_name(
+    name: str, kind: str, more: dict
+) -> None:
+    """https://github.com/huggingface/transformers/pull/48280 : before the first token."""
+    handle, method = tiny(kind, num_hidden_layers=4, **more), make_method(name)
+    with pytest.raises(UnsupportedModel, match=f"tiny-{kind}"):
+        begin(handle, (3, 1, 4), method=method)
+    pair = Pair(name="own", target=handle, drafts=(), codec=None, eos_ids=frozenset())
+    with pytest.raises(UnsupportedModel, match=rf"{name} needs .*which the pair own lacks"):
+        check_compatible(method, RULES["token"], pair, GREEDY)
+
+
+@pytest.mark.parametrize("name", SELF_DRAFTS)
+def test_a_short_context_ends_drafts_from_the_targets_own_layers(name: str) -> None:
+    handle = tiny(seed=3, num_hidden_layers=4, max_position_embeddings=8)
+    for prompt in ((3,), (3, 1, 4)):
+        want = greedy_by_hand(handle, prompt, 40, max_context=8)
+        method = make_method(name, SELF_DRAFTS[name])
+        text, rounds = run(handle, prompt, method=method, sampling=GREEDY, n=40)
+        assert text == want and rounds[-1].stop_reason == "context_limit"
 
 
 def test_drafts_of_every_length_keep_their_text() -> None:

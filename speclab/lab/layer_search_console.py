@@ -1,0 +1,69 @@
+"""The command `search-layers`: which sublayers of a target a draft may leave out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from speclab.core.errors import BadInput
+from speclab.lab.terminal import check_place, say, show, write_json
+
+
+def search_layers(
+    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
+    texts: Annotated[int | None, typer.Option(help="Texts to search on.")] = None,
+    tokens: Annotated[int | None, typer.Option(help="Tokens per text.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Sets to try at most.")] = None,
+    minutes: Annotated[float, typer.Option(help="Stop after so many minutes.")] = 5.0,
+    seed: Annotated[int | None, typer.Option(help="Of the texts and the search.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[str | None, typer.Option(help="Default: the pair's.")] = None,
+    json_to: Annotated[
+        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Use the set for this pair from now on.")
+    ] = False,
+) -> None:
+    """Search which attentions and MLPs draft-and-verify should skip; Ctrl-C keeps the best."""
+    from speclab.lab.layer_search import run_search, usual_plan
+    from speclab.models.catalogue import PAIRS, load_pair
+    from speclab.models.skips import FOLDER
+
+    check_place(json_to)
+    if keep and pair not in PAIRS:
+        raise BadInput(f"{pair} is no pair of the catalogue.", "Leave --keep out.")
+    given = {"texts": texts, "tokens": tokens, "evaluations": evaluations, "seed": seed}
+    changed = {name: value for name, value in given.items() if value is not None}
+    plan = dataclasses.replace(usual_plan(pair), **changed)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    until = time.monotonic() + 60.0 * minutes
+    report = run_search(loaded, plan, progress=say, cancelled=lambda: time.monotonic() > until)
+    if keep:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+    for place in (json_to, str(FOLDER / f"{pair}.json") if keep else None):
+        if place is not None:
+            write_json(report, place)
+    if json_to != "-":
+        print_report(report)
+
+
+def print_report(report: Mapping[str, Any]) -> None:
+    """Print what was found."""
+    attention, mlp = report["attention"], report["mlp"]
+    show(
+        f"{report['pair']} · {report['target']} · {report['dtype']}\n"
+        f"skip the attention of layers {attention or 'none'} and the MLP of layers {mlp or 'none'} "
+        f"of {report['layers']} (numbered from 0); {report['tried']} sets tried"
+    )
+    for name, title in (("worth", "texts of the search"), ("held_out", "other texts")):
+        row = report[name]
+        show(
+            f"{title}: acceptance {row['overlap']:.3f} at temperature 1, {row['agree']:.3f} "
+            f"greedy; cost {row['cost']:.3f} of a step; modelled speedup {row['speedup']:.3f} at "
+            f"gamma {row['gamma']}"
+        )
