@@ -65,27 +65,69 @@ def optimal_acceptance_iid(p: Law, q: Law, count: int) -> float:
 def optimal_acceptance_without_replacement(p: Law, q: Law, count: int) -> float:
     """Return the best possible acceptance of `count` candidates drawn without replacement from q.
 
-    Up to `MAX_TOKENS_OF_SUBSETS` tokens over all sets. Beyond, for two candidates, over the sets of
-    all tokens with p/q up to some level only: an upper bound of the optimum, as a minimum over
-    fewer sets can only be larger. Example: as above, 1.0.
+    The best H is again a set of all tokens with p/q up to some level. Proof: let tokens arrive at
+    rates q(x), so that the candidates are the first K. In a best H no member gains by leaving and
+    no other token by joining: p(x) is at most, for others at least, the chance that x is a
+    candidate and that all candidates are in H or x. Divided by q(x) that chance is an integral over
+    t of: x comes not before t, fewer than K others of H do, and with x put at t the K-th arrival of
+    H and x precedes all others'. Call it T for one more token of vanishing rate. Outside H it is at
+    least T, whose event asks besides that x come after the K-th arrival. For a member it is at most
+    T, whose event holds as well wherever x comes after t. So p/q <= T in H and >= T outside.
+    Example: p = (.5, .3, .15, .05), q = (.2, .6, .1, .1), K = 2: 1.0.
 
-    Raises:
-        BadInput: for more than two candidates from a wide vocabulary.
+    Args:
+        p: the target's law [vocab]. q: the draft's law [vocab]; one may be wider.
+        count: how many candidates, K >= 1; where q has fewer tokens, all of them are drawn.
     """
     _check_count(count)
     p, q = _same_width(p, q)
-    if len(p) <= MAX_TOKENS_OF_SUBSETS:
-        return optimal_acceptance(p, candidates_without_replacement(q, count))
     if count == 1:
         return optimal_acceptance_iid(p, q, 1)
-    if count > 2:
-        raise BadInput(f"Only two candidates are bounded beyond {MAX_TOKENS_OF_SUBSETS} tokens.")
-    order = _by_ratio(p, q)
-    p, q = p[order], q[order]
-    odds = np.divide(q, 1.0 - q, out=np.zeros_like(q), where=q < 1.0)
-    own = np.where(q < 1.0, q * odds, -q)
-    inside = q.cumsum() * odds.cumsum() - own.cumsum()
-    return float(min(1.0, (p.cumsum() + 1.0 - inside).min()))
+    possible = q > 0.0
+    if np.count_nonzero(possible) <= count:
+        return float(min(1.0, p[possible].sum()))
+    p, q = p[possible], q[possible]
+    order = np.argsort(p / q, kind="stable")
+    inside = chance_all_inside(q[order] / q.sum(), count)
+    return float(min(1.0, (p[order].cumsum() + 1.0 - inside).min()))
+
+
+STEP = 0.25
+"""Step of the trapezoidal rule in log time; e^(-pi^2 / step) of the result is its error."""
+
+
+def chance_all_inside(q: Law, count: int) -> NDArray[np.float64]:
+    """Return per n the chance [vocab] that all candidates are among the first n tokens.
+
+    Tokens arrive at rates q; the candidates are the first K. With a = q(first n) and e_k(t) the
+    elementary symmetric polynomials of exp(q(x) t) - 1 over the first n tokens, the chance is
+    1 - (1 - a) times the integral of e^-t (1 + e_1 + ... + e_(K-1)) over t > 0. The first two terms
+    are known; the others are integrated in log time, in logarithms, as exp(q t) overflows.
+
+    Args:
+        q: law [vocab] of more than K tokens, all above 0. count: K >= 2.
+    """
+    outside = np.concatenate([q[::-1].cumsum()[::-1][1:], [0.0]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        integral = 1.0 + (q / (1.0 - q)).cumsum()
+        for log_time in _log_times(q, count) if count > 2 else ():
+            time = np.exp(log_time)
+            log_each = q * time + np.log(-np.expm1(-q * time))
+            log_sums = np.logaddexp.accumulate(log_each)
+            for _ in range(2, count):
+                before = np.concatenate([[-np.inf], log_sums[:-1]])
+                log_sums = np.logaddexp.accumulate(log_each + before)
+                integral = integral + np.exp(log_sums - time + log_time) * STEP
+        inside = 1.0 - outside * integral
+    inside[-1] = 1.0
+    inside[: count - 1] = 0.0
+    return np.clip(inside, 0.0, 1.0)
+
+
+def _log_times(q: Law, count: int) -> NDArray[np.float64]:
+    """Return the nodes: from where e_2 is below 1e-16 to where the slowest term has died away."""
+    slowest = max(1e-12, 1.0 - float(np.sort(q)[-(count - 1) :].sum()))
+    return np.arange(-13.0, np.log(40.0 / slowest), STEP)
 
 
 def candidates_iid(q: Law, count: int) -> NDArray[np.float64]:
