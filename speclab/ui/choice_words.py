@@ -6,7 +6,11 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+import gradio as gr
+
+from speclab.methods.kinds import kind_of
 from speclab.ui.backend import Lab
+from speclab.ui.method_kinds import method_choices
 from speclab.ui.settings import is_lossless, rules_for
 from speclab.ui.texts import WORDS, byte_size
 from speclab.ui.tree_words import missing_html, tree_html
@@ -44,6 +48,15 @@ class ChoiceWords:
             paper = f'<a href="{link}" target="_blank" rel="noopener noreferrer">{paper}</a>'
         missing = missing_html(self.lab, method, pair, self.lang)
         return f'<p class="sl-about">{text} <cite>{paper}</cite></p>{missing}'
+
+    def kind_of(self, method: str) -> str:
+        """Return the kind of a method."""
+        return kind_of(self.lab.methods[method].card)
+
+    def method_update(self, method: str) -> Any:
+        """Return the update that shows the methods of one kind, `method` chosen."""
+        choices = method_choices(self.lab, self.kind_of(method), self.lang)
+        return gr.update(choices=choices, value=method)
 
     def tree_text(self, method: str, *values: Any) -> str:
         """Return what the values of `tree_inputs` come to."""

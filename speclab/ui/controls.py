@@ -14,6 +14,8 @@ from speclab.core.protocols import Param
 from speclab.lab.presets import ParamValue
 from speclab.models.catalogue import CUSTOM
 from speclab.ui.choice_words import ChoiceWords
+from speclab.ui.method_kinds import kind_choices, method_choices
+from speclab.ui.session_texts import kept_parts
 from speclab.ui.settings import (
     CHAT,
     LIMITS,
@@ -36,16 +38,20 @@ class Controls(ChoiceWords):
         groups: one group of parameters per method.
         folds: the folded part of a group, where there is one.
         trees: what a tree's parameters come to, for the methods that draft one.
+        kept, forget: how many earlier texts there are, for the methods that copy from them.
     """
 
     preset: gr.Radio = field(init=False)
     lesson: gr.HTML = field(init=False)
+    kind: gr.Radio = field(init=False)
     method: gr.Radio = field(init=False)
     about: gr.HTML = field(init=False)
     params: dict[tuple[str, str], Any] = field(default_factory=dict)
     groups: dict[str, gr.Column] = field(default_factory=dict)
     folds: dict[str, gr.Accordion] = field(default_factory=dict)
     trees: dict[str, gr.HTML] = field(default_factory=dict)
+    kept: dict[str, gr.HTML] = field(default_factory=dict)
+    forget: dict[str, gr.Button] = field(default_factory=dict)
     prompt: gr.Textbox = field(init=False)
     sampling: dict[str, Any] = field(default_factory=dict)
     rule: gr.Dropdown = field(init=False)
@@ -88,23 +94,31 @@ class Controls(ChoiceWords):
         )
 
     def build_method(self) -> None:
-        """Place the methods and the parameters of each; all but the first one are folded."""
+        """Place the kinds of methods, those of one kind, and the parameters of each.
+
+        All but the first parameter are folded.
+        """
         words, start = self.words, default_settings(self.lab)
+        kind = self.kind_of(start.method)
+        self.kind = gr.Radio(
+            kind_choices(self.lab, self.lang),
+            value=kind,
+            label=words["kind"],
+            elem_id="kind",
+            elem_classes="sl-kinds",
+        )
         self.method = gr.Radio(
-            [
-                (getattr(kind.card.title, self.lang), name)
-                for name, kind in self.lab.methods.items()
-            ],
+            method_choices(self.lab, kind, self.lang),
             value=start.method,
             label=words["method"],
             elem_id="method",
             elem_classes="sl-list",
         )
         self.about = gr.HTML(self.method_html(start.method, start.pair), elem_id="method-about")
-        for name, kind in self.lab.methods.items():
-            visible = name == start.method and bool(kind.card.params)
+        for name, item in self.lab.methods.items():
+            visible = name == start.method and bool(item.card.params)
             with gr.Column(visible=visible, elem_classes="sl-params") as group:
-                self._build_params(name, kind.card.params, start)
+                self._build_params(name, item.card.params, start)
             self.groups[name] = group
 
     def _build_params(self, method: str, params: Sequence[Param], start: Settings) -> None:
@@ -116,6 +130,8 @@ class Controls(ChoiceWords):
         defaults = {param.name: param.default for param in params}
         if about := tree_html(self.lab.methods[method].card, {**defaults, **values}, self.lang):
             self.trees[method] = gr.HTML(about, elem_id=f"tree-about-{method}")
+        if self.lab.methods[method].card.reads_earlier_texts:
+            self.kept[method], self.forget[method] = kept_parts(self.words, method)
         if params[1:]:
             title = self.words["more_params"]
             with gr.Accordion(title, open=False, elem_id=f"more-{method}") as fold:
@@ -255,7 +271,7 @@ class Controls(ChoiceWords):
     def views(self) -> list[Any]:
         """Return what only shows something about a choice, in the order of `show`."""
         views = [self.lesson, self.about, self.facts, self.custom, self.rule_about]
-        return [*views, *self.groups.values(), *self.folds.values()]
+        return [*views, *self.groups.values(), *self.folds.values(), self.kind]
 
     def read(self, values: Sequence[Any]) -> Settings:
         """Return the settings behind the values of `components()`.
@@ -324,7 +340,7 @@ class Controls(ChoiceWords):
             CUSTOM_CHOICE if custom else settings.pair,
             target,
             draft,
-            settings.method,
+            self.method_update(settings.method),
             gr.update(choices=self.rule_choices(settings.method), value=settings.rule),
             settings.prompt,
             settings.seed,
@@ -344,6 +360,7 @@ class Controls(ChoiceWords):
             self.rule_html(settings.method, settings.rule),
             *self.group_updates(settings.method),
             *(gr.update(open=self._tuned(method, settings)) for method in self.folds),
+            self.kind_of(settings.method),
         ]
 
     def _tuned(self, method: str, settings: Settings) -> bool:

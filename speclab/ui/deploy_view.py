@@ -23,6 +23,7 @@ from speclab.deploy.plans import (
 from speclab.deploy.request_details import read_details
 from speclab.deploy.server_pages import between, read_page, reading_from
 from speclab.ui.backend import Lab
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_panel import Reply
 from speclab.ui.prove_words import number
 from speclab.ui.texts_deploy import DEPLOY
@@ -30,7 +31,7 @@ from speclab.ui.texts_deploy import DEPLOY
 FIRST = {"method": "draft-model", "engine": "vllm"}
 TONES = {"fine": "good", "note": "info", "warning": "open", "error": "bad"}
 USES_HEAD = ("medusa", "eagle-1", "eagle-2", "eagle-3")
-USES_DRAFT = ("draft-model", "draft-tree")
+USES_DRAFT = ("draft-model", "draft-tree", "string-match", "token-intersection")
 
 
 def said(text: LocalText, lang: str) -> str:
@@ -81,6 +82,7 @@ def _method(lab: Lab, name: str, wish: Wish, lang: str) -> Reply:
     return {
         "name": name,
         "title": said(card.title, lang),
+        "group": kind_title(lab, name, lang),
         "draft": wish.family in USES_DRAFT,
         "head": wish.family in USES_HEAD,
         "params": [_param(param, lang) for param in card.params],

@@ -14,6 +14,7 @@ from speclab.core.laws import Sampling
 from speclab.core.rules import RULES, rule_named
 from speclab.lab.fitting import fitting_params
 from speclab.ui.backend import Lab
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_running import Message
 from speclab.ui.prove_words import (
     Sentence,
@@ -66,8 +67,8 @@ def options(lab: Lab, lang: str) -> dict[str, Any]:
     for name, kind in lab.methods.items():
         rules = [r.name for r in RULES.values() if fitting_params(name, r, Sampling(), {})]
         if rules:
-            title = getattr(kind.card.title, lang)
-            methods.append({"name": name, "title": title, "rules": rules})
+            title, group = getattr(kind.card.title, lang), kind_title(lab, name, lang)
+            methods.append({"name": name, "title": title, "group": group, "rules": rules})
     return {
         "pairs": [[name, getattr(entry.title, lang)] for name, entry in lab.pairs.items()],
         "methods": methods,

@@ -10,6 +10,7 @@ from speclab.core.laws import Sampling
 from speclab.core.rules import RULES, rule_named
 from speclab.lab.fitting import fitting_params
 from speclab.ui.backend import Lab
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_words import number, rule_facts, share
 from speclab.ui.texts_prove import PROVE
 
@@ -29,7 +30,14 @@ def choices(lab: Lab, lang: str) -> list[dict[str, Any]]:
         if kind.card.needs - {"draft_model"} or not kind.card.params:
             continue
         rules = [r.name for r in RULES.values() if fitting_params(name, r, Sampling(), {})]
-        found.append({"name": name, "title": getattr(kind.card.title, lang), "rules": rules})
+        found.append(
+            {
+                "name": name,
+                "title": getattr(kind.card.title, lang),
+                "group": kind_title(lab, name, lang),
+                "rules": rules,
+            }
+        )
     return found
 
 

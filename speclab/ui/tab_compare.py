@@ -27,6 +27,7 @@ from speclab.lab.race_plan import (
 from speclab.ui.backend import Lab
 from speclab.ui.compare_numbers import definitions
 from speclab.ui.compare_view import RaceView, name_of, variant
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_panel import answering, script
 from speclab.ui.prove_running import Message, ProofRunner, to_json
 from speclab.ui.running import StopFlag
@@ -175,6 +176,7 @@ def _offer(lab: Lab, method: str, lang: str) -> dict[str, Any]:
     return {
         "name": method,
         "title": getattr(card.title, lang),
+        "group": kind_title(lab, method, lang),
         "about": getattr(card.one_liner, lang),
         "lanes": [
             {

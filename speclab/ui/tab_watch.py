@@ -17,10 +17,12 @@ from speclab.ui import messages
 from speclab.ui.backend import Lab
 from speclab.ui.controls import CUSTOM_CHOICE, Controls
 from speclab.ui.custom import facts_html
+from speclab.ui.method_kinds import first_of_kind
 from speclab.ui.permalink import MAX_LINK_PROMPT, read_query, write_query
 from speclab.ui.player import player
 from speclab.ui.recorded import Recorded, best_for
 from speclab.ui.running import Runner, StopFlag
+from speclab.ui.session_texts import SessionTexts, kept_html
 from speclab.ui.settings import Settings, best_rule, default_settings, from_preset
 from speclab.ui.texts import WORDS, byte_size
 from speclab.ui.texts_player import EN as PLAYER_EN
@@ -96,6 +98,7 @@ class Watch:
                 )
         self.link = gr.Textbox(visible="hidden", elem_id="link")
         self.flag = gr.State(StopFlag())
+        self.texts = gr.State(SessionTexts(), delete_callback=SessionTexts.forget)
 
     def connect(self, blocks: gr.Blocks) -> None:
         """Bind the events; `blocks` is the page they live on."""
@@ -104,7 +107,7 @@ class Watch:
         everything = [*values, *views, self.player, self.status]
         started = self.run.click(
             self._on_run,
-            [self.flag, *values],
+            [self.flag, self.texts, *values],
             [self.player, self.status, self.link],
             concurrency_id="run",
             concurrency_limit=32,
@@ -121,18 +124,37 @@ class Watch:
             self._on_import, self.upload, [self.player, self.status], queue=False, **QUIET
         )
         blocks.load(self._on_load, None, everything, queue=False, **QUIET)
+        self._connect_texts(started)
         self.started = started
+
+    def _connect_texts(self, started: Any) -> None:
+        """Bind the lines that say how many earlier texts are kept, and their buttons."""
+        lines = list(self.controls.kept.values())
+        if not lines:
+            return
+        started.then(self._on_kept, self.texts, lines, queue=False, **QUIET)
+        for button in self.controls.forget.values():
+            button.click(self._on_forget, self.texts, lines, queue=False, **QUIET)
 
     def _connect_choices(self, everything: list[Any]) -> None:
         """Bind what follows a choice: texts, and the controls that come with it."""
         controls = self.controls
+        method_views = [controls.about, controls.rule, controls.rule_about]
+        method_views += controls.groups.values()
         controls.preset.input(
             self._on_preset, [controls.preset, controls.pair], everything, queue=False, **QUIET
         )
         controls.method.input(
             self._on_method,
             [controls.method, controls.rule, controls.pair],
-            [controls.about, controls.rule, controls.rule_about, *controls.groups.values()],
+            method_views,
+            queue=False,
+            **QUIET,
+        )
+        controls.kind.input(
+            self._on_kind,
+            [controls.kind, controls.rule, controls.pair],
+            [controls.method, *method_views],
             queue=False,
             **QUIET,
         )
@@ -193,16 +215,25 @@ class Watch:
 
     # --- events -----------------------------------------------------------------------------
 
-    def _on_run(self, flag: StopFlag, *values: Any) -> Iterator[tuple[Any, Any, Any]]:
+    def _on_run(
+        self, flag: StopFlag, texts: SessionTexts, *values: Any
+    ) -> Iterator[tuple[Any, Any, Any]]:
         try:
             settings = self.controls.read(values)
         except SpeclabError as error:
             yield gr.skip(), messages.error_status(error, self.lang), gr.skip()
             return
         link: Any = write_query(settings)
-        for update in self.runner.stream(settings, flag):
+        for update in self.runner.stream(settings, flag, texts):
             yield update.player or gr.skip(), update.status, link
             link = gr.skip()
+
+    def _on_kept(self, texts: SessionTexts) -> list[str]:
+        return [kept_html(self.words, len(texts))] * len(self.controls.kept)
+
+    def _on_forget(self, texts: SessionTexts) -> list[str]:
+        texts.forget()
+        return self._on_kept(texts)
 
     def _on_stop(self, flag: StopFlag) -> Any:
         flag.raised = True
@@ -237,6 +268,10 @@ class Watch:
             self.controls.rule_html(method, rule),
             *self.controls.group_updates(method),
         ]
+
+    def _on_kind(self, kind: str, rule: str, pair: str) -> list[Any]:
+        method = first_of_kind(self.lab, kind)
+        return [self.controls.method_update(method), *self._on_method(method, rule, pair)]
 
     def _on_pair(self, pair: str, method: str) -> list[Any]:
         return [

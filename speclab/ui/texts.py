@@ -18,9 +18,17 @@ EN: dict[str, str] = {
     "presets": "Examples",
     "controls": "Run it yourself",
     "settings": "Method and settings",
+    "kind": "What drafts",
     "method": "Method",
     "more_params": "More parameters",
     "same_as_target": "empty: as the target",
+    "texts_kept": "{n} earlier texts of this session are kept: a run copies from those of its pair. "
+    "No other visitor's run sees them; they go when you forget them, or within about an hour of "
+    "leaving. Compare, Measure and "
+    "Prove always start without.",
+    "texts_none": "No earlier text of this session is kept: a run copies from its own text alone. "
+    "Its prompt and answer are then kept for your next runs.",
+    "texts_forget": "Forget earlier texts",
     "prompt": "Prompt",
     "prompt_hint": "Type a text to continue",
     "run": "Run",
@@ -137,9 +145,15 @@ ZH: dict[str, str] = {
     "presets": "示例",
     "controls": "自己运行",
     "settings": "方法与设置",
+    "kind": "由什么起草",
     "method": "方法",
     "more_params": "更多参数",
     "same_as_target": "留空则与目标相同",
+    "texts_kept": "保留了本会话较早的 {n} 段文本：运行时会抄写同一对模型的那些。"
+    "其他访客的运行看不到它们；点击“忘记”即消失，离开页面后约一小时内也会消失。比赛、测速与证明总是从零开始。",
+    "texts_none": "没有保留本会话较早的文本：这次运行只抄写自己的文本。"
+    "它的提示与回答随后会为您的下一次运行保留。",
+    "texts_forget": "忘记较早的文本",
     "prompt": "提示",
     "prompt_hint": "输入一段要续写的文字",
     "run": "运行",

@@ -227,6 +227,8 @@ def test_a_language_in_the_query_redirects(fake: str, visit) -> None:
 
 def test_a_permalink_comes_back(fake: str, visit) -> None:
     page = visit(fake)
+    page.locator("#kind label", has_text="Nothing added").click()
+    expect(page.locator("#method input:checked")).to_have_value("prompt-lookup")
     page.locator("#method label", has_text="Prompt lookup").click()
     field(page, "p-prompt-lookup-num-speculative-tokens").fill("5")
     field(page, "p-prompt-lookup-num-speculative-tokens").blur()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from speclab.methods import METHODS
+from speclab.methods.kinds import KINDS
 from speclab.ui.backend import Lab, default_lab
 from speclab.ui.texts_tree import PAGE
 from speclab.ui.tree_words import heads_there, missing_html, tree_html
@@ -89,6 +90,7 @@ def test_the_page_says_both_at_once(serve, open_page) -> None:
     page = open_page(serve(Path(__file__).parent / "fake_lab.py"))
     page.wait_for_selector(".speclab-player[data-ready]:not([data-ready=''])", timeout=60_000)
     assert page.locator(".sl-no-head").count() == 0
+    page.locator("#kind").get_by_label(KINDS["heads"].title.en).click()
     page.locator("#method").get_by_label(METHODS["eagle-3"].card.title.en).click()
     page.wait_for_selector(".sl-no-head")
     assert "eagle3" in page.locator(".sl-no-head").inner_text()
@@ -99,5 +101,5 @@ def test_the_page_says_both_at_once(serve, open_page) -> None:
     depth.press("Enter")
     page.wait_for_function("document.querySelector('#tree-about-eagle-3').innerText.includes('20')")
     assert numbers(about.inner_text()) == [2, 4, 20, 11, 12]
-    page.locator("#method").get_by_label(METHODS["prompt-lookup"].card.title.en).click()
+    page.locator("#kind").get_by_label(KINDS["text"].title.en).click()
     page.wait_for_function("!document.querySelector('.sl-no-head')")

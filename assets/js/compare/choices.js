@@ -17,7 +17,7 @@ function laneChooser(options, changed) {
   const extra = make('div', {class: 'op-chips cp-extra'});
   const summary = make('summary', {});
   const node = make('details', {class: 'pv-fold cp-choose'}, summary,
-    make('div', {class: 'pv-fold-body'}, make('p', {class: 'pv-fine'}, label('cp_lanes_how', {most: options.most})), rows.map((row) => row.node), extra, hint));
+    make('div', {class: 'pv-fold-body'}, make('p', {class: 'pv-fine'}, label('cp_lanes_how', {most: options.most})), grouped(rows.map((row) => [row.node, row.method.group]), 'cp-group'), extra, hint));
   const known = new Map(rows.flatMap((row) => row.chips.map((chip, i) => [row.method.lanes[i].label, [row, chip]])));
   let missing = [];
   function toggle(name) {

@@ -28,7 +28,7 @@ function blockNode(block) {
 function configCard(options, call) {
   const {methods, engines} = options;
   const engine = selectField('engine', label('dp_engine'), engines.map((each) => [each.name, each.title]), ask);
-  const method = selectField('method', label('dp_method'), methods.map((each) => [each.name, each.title]), methodChanged);
+  const method = selectField('method', label('dp_method'), methods.map((each) => [each.name, each.title, each.group]), methodChanged);
   const names = Object.fromEntries(['target', 'draft', 'head'].map((name) => [name, inputField(name, label(`dp_${name}`), '', {type: 'text', maxlength: 300, placeholder: label('dp_name_hint'), spellcheck: 'false'})]));
   const length = selectField('length', label('dp_length'), options.lengths, ask);
   const rule = selectField('rule', label('dp_rule'), options.rules, ask);

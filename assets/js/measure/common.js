@@ -19,15 +19,16 @@ function slider(name, text, {low, high, step, value}, changed, shown = (x) => St
   };
 }
 
-// Boxes of which several can be ticked: options are [name, title].
+// Boxes of which several can be ticked: options are [name, title] or [name, title, group].
 function checks(name, text, options, chosen, changed = () => {}) {
-  const boxes = options.map(([value, title]) => {
+  const boxes = options.map(([value, title, group]) => {
     const input = make('input', {type: 'checkbox', value, checked: chosen.includes(value)});
     input.addEventListener('change', changed);
-    return make('label', {class: 'ms-check'}, input, make('span', {}, title));
+    return [make('label', {class: 'ms-check'}, input, make('span', {}, title)), group];
   });
-  const node = make('fieldset', {class: 'ms-checks', 'data-field': name}, make('legend', {}, text), boxes);
-  return {node, values: () => boxes.map((box) => box.firstChild).filter((input) => input.checked).map((input) => input.value)};
+  const flat = boxes.map(([box]) => box);
+  const node = make('fieldset', {class: 'ms-checks', 'data-field': name}, make('legend', {}, text), boxes[0]?.[1] ? grouped(boxes, 'ms-group') : flat);
+  return {node, values: () => flat.map((box) => box.firstChild).filter((input) => input.checked).map((input) => input.value)};
 }
 
 /* Questions to the server while sliders move: the last one asked is the one that is shown.

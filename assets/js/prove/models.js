@@ -7,7 +7,7 @@ const served = (path) => location.origin + location.pathname.replace(/zh\/?$/, '
 function modelControls(options, changed) {
   const {methods, rules} = options;
   const pair = selectField('pair', label('rm_pair'), options.pairs);
-  const method = selectField('method', label('f_method'), methods.map((each) => [each.name, each.title]), methodChanged);
+  const method = selectField('method', label('f_method'), methods.map((each) => [each.name, each.title, each.group]), methodChanged);
   const rule = selectField('rule', label('op_rule'), [], ruleChanged);
   const prompt = inputField('prompt', label('mean_prompt'), label('rm_prompt_text'), {type: 'text', maxlength: 2000});
   const numbers = NUMBERS.map((name) => inputField(name, label(`rm_${name}`), options.usual[name], {step: name === 'temperature' ? 0.1 : 1, min: 0}));

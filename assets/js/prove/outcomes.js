@@ -32,7 +32,7 @@ function outcomeTree(nodes) {
 
 function mountOutcomes(element, options, call) {
   const {methods, rules} = options, rulesOf = (name) => rules.filter((rule) => methods.find((method) => method.name === name).rules.includes(rule.name));
-  const method = selectField('method', label('f_method'), methods.map((each) => [each.name, each.title]), methodChanged);
+  const method = selectField('method', label('f_method'), methods.map((each) => [each.name, each.title, each.group]), methodChanged);
   const rule = selectField('rule', label('op_rule'), [], ruleChanged);
   const numbers = (from, to) => Array.from({length: to - from + 1}, (_, i) => [from + i, String(from + i)]);
   const gamma = selectField('gamma', label('out_gamma'), numbers(1, 3)), tokens = selectField('tokens', label('out_tokens'), numbers(1, 3));

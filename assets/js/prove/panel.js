@@ -17,8 +17,33 @@ function actionButton(text, action, quiet = false) {
   return button;
 }
 
+// Options are [value, title] or [value, title, group]; those of a group stand together.
+function optionNodes(options) {
+  const groups = new Map(), nodes = [];
+  for (const [value, title, group] of options) {
+    const option = make('option', {value}, title);
+    if (!group) { nodes.push(option); continue; }
+    if (!groups.has(group)) {
+      groups.set(group, make('optgroup', {label: group}));
+      nodes.push(groups.get(group));
+    }
+    groups.get(group).append(option);
+  }
+  return nodes;
+}
+
+// Nodes under the headings of their groups: [node, group] in any order.
+function grouped(nodes, kind) {
+  const groups = new Map();
+  for (const [node, group] of nodes) {
+    if (!groups.has(group)) groups.set(group, make('div', {class: kind, role: 'group', 'aria-label': group}, make('h5', {}, group)));
+    groups.get(group).append(node);
+  }
+  return [...groups.values()];
+}
+
 function selectField(name, text, options, changed) {
-  const select = make('select', {class: 'op-select', 'data-field': name}, options.map(([value, title]) => make('option', {value}, title)));
+  const select = make('select', {class: 'op-select', 'data-field': name}, optionNodes(options));
   if (changed) select.addEventListener('change', changed);
   return {node: make('label', {class: 'op-label'}, text, select), select};
 }
