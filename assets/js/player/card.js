@@ -9,15 +9,7 @@ function headLine(item, phase) {
   place.push(label('position_n', {n: item.position}));
   const state = phase === 'done' ? label(`state_${item.state}`) : label('state_drafted');
   const head = make('div', {class: 'card-head'}, chip, make('strong', {class: 'card-state'}, state), make('span', {class: 'card-place'}, place.join(' · ')));
-  for (const fact of round.evidence) {
-    if (fact.kind === 'grown') continue;
-    if (fact.node !== undefined && fact.node !== -1 && fact.node !== item.node) continue;
-    if (item.node === 'next' && fact.kind !== 'no_match') continue;
-    const whole = fact.kind === 'head' || fact.kind === 'draft_length';
-    const values = {start: fact.start || 0, stop: fact.stop || 0, value: whole ? fact.value || 0 : prob(fact.values?.[item.node] ?? (fact.value || 0))};
-    const doubt = fact.kind === 'stopped_early' && fact.value;
-    head.append(make('span', {class: 'note'}, label(doubt ? 'evidence_stopped_doubt' : `evidence_${fact.kind}`, values)));
-  }
+  head.append(...evidenceNotes(round, item).map((text) => make('span', {class: 'note'}, text)));
   if (round.raw.near_tie && item.node === 'next') head.append(make('span', {class: 'note', title: label('near_tie_help')}, label('near_tie')));
   if (view.pinned && item === view.focus) head.append(iconButton('unpin', label('unpin'), 'unpin'));
   return head;

@@ -121,6 +121,7 @@ function readRound(raw) {
     evidence: raw.evidence || [], startChar: store.text.length, startCarry: start,
   };
   round.grown = readGrown(round);
+  round.levels = readLevels(round);
   for (const token of raw.emitted) {
     const fed = decodeToken(store.carry, token);
     store.carry = fed.carry;

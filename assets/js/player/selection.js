@@ -38,8 +38,7 @@ function lightSource(item) {
   for (const node of sourceNodes) node.classList.remove('source');
   sourceNodes = [];
   if (!item || item.node === 'next') return;
-  const fact = store.rounds[item.round].evidence.find(
-    (f) => f.kind === 'copied_from' && ((f.node ?? -1) === item.node || (f.node ?? -1) === -1));
+  const fact = factFor(store.rounds[item.round], 'copied_from', item.node);
   if (!fact) return;
   const stop = Math.min(fact.stop, store.rounds[item.round].raw.context_length);
   for (let position = Math.max(0, fact.start || 0); position < stop; position += 1) {

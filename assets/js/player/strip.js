@@ -21,8 +21,10 @@ function describe(item) {
 }
 
 function tokenNode(item) {
+  const drafter = drafterOf(item);
   const node = make('span', {
     class: tokenClass(item), role: 'option', 'data-k': keyOf(item), 'aria-label': describe(item),
+    'data-drafter': drafter, title: drafter && drafterText(drafter),
   });
   paintToken(node, item.runs);
   tokenNodes.set(keyOf(item), node);
