@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
-from speclab.core.errors import BadInput, PairMismatch
+from speclab.core.errors import BadInput
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -33,6 +33,9 @@ class TextCodec:
         tokenizer: a fast Hugging Face tokenizer.
         prepend_bos: start raw prompts with the beginning-of-text token.
         chat_by_default: use the chat template unless told otherwise.
+
+    Attributes:
+        special_ids: ids that are markers, not text.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class TextCodec:
         self.chat_by_default = chat_by_default and self.has_chat_template
         self._byte_level = '"ByteLevel"' in tokenizer.backend_tokenizer.to_str()
         self._special = set(tokenizer.get_added_vocab().values())
+        added = tokenizer.added_tokens_decoder
+        self.special_ids = frozenset(index for index, token in added.items() if token.special)
         self._pieces: dict[int, bytes] = {}
 
     @property
@@ -85,6 +90,29 @@ class TextCodec:
             ids = [bos, *ids]
         return tuple(ids)
 
+    def encode_plain(self, text: str) -> list[int]:
+        """Return the ids of a text and of nothing else; the name of a marker is the marker."""
+        return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
+
+    @cached_property
+    def start_ids(self) -> tuple[int, ...]:
+        """What the tokenizer puts before every text."""
+        whole = self.tokenizer.backend_tokenizer.encode("a").ids
+        plain = self.encode_plain("a")
+        places = range(len(whole) - len(plain) + 1)
+        start = next((at for at in places if whole[at : at + len(plain)] == plain), 0)
+        return tuple(whole[:start])
+
+    @property
+    def end_id(self) -> int | None:
+        """The marker that ends a text."""
+        return self.tokenizer.eos_token_id
+
+    @cached_property
+    def num_ids(self) -> int:
+        """One more than the highest id."""
+        return max(self.tokenizer.get_vocab().values()) + 1
+
     def piece(self, token: int) -> bytes:
         """Return the bytes a token id stands for; empty for ids the tokenizer does not know."""
         piece = self._pieces.get(token)
@@ -111,13 +139,10 @@ class TextCodec:
         return b"".join(map(self.piece, tokens)).decode("utf-8", "replace")
 
 
-def check_same_vocabulary(target: Any, draft: Any, target_name: str, draft_name: str) -> None:
-    """Refuse two tokenizers in which one id stands for different strings.
+def vocabulary_difference(target: Any, draft: Any, target_name: str, draft_name: str) -> str:
+    """Return the first id for which two tokenizers have different strings, in a sentence.
 
-    A vocabulary that is merely longer (padding, extra special tokens) is accepted.
-
-    Raises:
-        PairMismatch: naming the first id that differs.
+    A vocabulary that is merely longer (padding, extra special tokens) is the same: "" then.
     """
     by_id = {index: word for word, index in target.get_vocab().items()}
     shared = 0
@@ -126,22 +151,6 @@ def check_same_vocabulary(target: Any, draft: Any, target_name: str, draft_name:
         if other is None:
             continue
         if other != word:
-            raise PairMismatch(
-                f"Token id {index} is {other!r} in {target_name} but {word!r} in {draft_name}.",
-                "A draft must share the target's tokenizer; choose two models of one family.",
-                code="vocabulary_mismatch",
-                values={
-                    "index": index,
-                    "target_word": repr(other),
-                    "draft_word": repr(word),
-                    "target": target_name,
-                    "draft": draft_name,
-                },
-            )
+            return f"Token id {index} is {other!r} in {target_name} but {word!r} in {draft_name}."
         shared += 1
-    if not shared:
-        raise PairMismatch(
-            f"{target_name} and {draft_name} share no token.",
-            code="no_shared_token",
-            values={"target": target_name, "draft": draft_name},
-        )
+    return "" if shared else f"{target_name} and {draft_name} have no token id in common."

@@ -17,6 +17,10 @@ from speclab.models.smollm2_wheel import sha256_of
 from speclab.training.smollm2_teacher import Labelled
 
 MAX_SHIPPED_BYTES = 9_000_000
+TOKENIZER = "smollm2-tokenizer"
+"""Bundled folder of the tokenizer whose ids `vocab_map.safetensors` maps to."""
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 
 
 def export_draft(
@@ -58,9 +62,35 @@ def export_draft(
             f"The draft takes {total:,} bytes, more than the {MAX_SHIPPED_BYTES:,} allowed.",
             "Choose a smaller width or fewer layers.",
         )
-    manifest = {**facts, "licence": "Apache-2.0", "files": files, "total_bytes": total}
+    manifest = {**facts, "licence": "Apache-2.0", "tokenizer": TOKENIZER}
+    manifest |= {"files": files, "total_bytes": total}
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     (out / "manifest.json").write_text(text, encoding="utf-8")
+    return manifest
+
+
+def export_tokenizer(source: Path, out: Path, note: str) -> dict[str, Any]:
+    """Write the tokenizer that the draft was trained with, for targets that have another one.
+
+    Args:
+        source: Folder of the target, with its tokenizer.
+        out: Folder to write.
+        note: Where the tokenizer comes from.
+
+    Returns:
+        The manifest.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZER_FILES:
+        data = json.loads((source / name).read_text(encoding="utf-8"))
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n"
+        (out / name).write_text(text, encoding="utf-8")
+    files = {
+        name: {"bytes": (out / name).stat().st_size, "sha256": sha256_of(out / name)}
+        for name in TOKENIZER_FILES
+    }
+    manifest = {"source": note, "licence": "Apache-2.0", "files": files}
+    (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return manifest
 
 

@@ -1,0 +1,264 @@
+"""Text between two tokenizers: what the one drafts, said in the ids of the other."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speclab.core.errors import PairMismatch
+
+
+class Tokens(Protocol):
+    """A tokenizer as `Spelling` uses it; `models.text.TextCodec` is one.
+
+    Attributes:
+        num_ids: ids are 0 to num_ids - 1.
+        special_ids: ids that are markers, not text.
+        start_ids: what the tokenizer puts before every text.
+        end_id: the marker that ends a text, if there is one.
+    """
+
+    num_ids: int
+    special_ids: frozenset[int]
+    start_ids: tuple[int, ...]
+    end_id: int | None
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes of an id; of a marker, its name."""
+
+    def encode_plain(self, text: str) -> Sequence[int]:
+        """Return the ids of a text, nothing put before or after it."""
+
+
+class SameIds:
+    """The spelling of a draft that shares the target's tokenizer: nothing to translate.
+
+    Args:
+        stops: ids that end a draft.
+    """
+
+    def __init__(self, stops: frozenset[int] = frozenset()) -> None:
+        self.stops = stops
+
+    def own_ids(self, tokens: Sequence[int]) -> list[int]:
+        """Return the same ids."""
+        return list(tokens)
+
+    def continuation(
+        self, context: Sequence[int], drafted: Sequence[int], look_back: int
+    ) -> list[int]:
+        """Return the same ids."""
+        return list(drafted)
+
+
+class Spelling:
+    """Translates ids of a target into those of a draft with another tokenizer, and back.
+
+    Args:
+        target, draft: their tokenizers.
+        target_size, draft_size: ids that their models know.
+        usable: ids of the draft that it can draft at all; None: every one.
+        names: of target and draft, for the refusal.
+
+    Attributes:
+        shared_own, shared_target: the draft's and the target's id of each token that stands for
+            the same bytes in both, and of the end of the text [shared].
+        stops: ids of the draft that end a draft: its markers.
+
+    Raises:
+        PairMismatch: if there is no such token.
+    """
+
+    def __init__(
+        self,
+        target: Tokens,
+        draft: Tokens,
+        *,
+        target_size: int,
+        draft_size: int,
+        usable: Collection[int] | None = None,
+        names: tuple[str, str] = ("the target", "the draft"),
+    ) -> None:
+        self._target, self._draft, self._target_size = target, draft, target_size
+        self._target_ids, own = pieces_of(target, target_size), pieces_of(draft, draft_size)
+        self._longest_piece = max(map(len, self._target_ids), default=0)
+        self._own_bytes = {piece[0]: token for piece, token in own.items() if len(piece) == 1}
+        self.stops, self._markers = draft.special_ids, markers_of(target, draft)
+        pairs = [(token, self._target_ids.get(piece, -1)) for piece, token in own.items()]
+        if draft.end_id is not None and target.end_id is not None:
+            pairs.append((draft.end_id, target.end_id))
+        known = set(range(draft_size) if usable is None else usable)
+        kept = sorted(pair for pair in pairs if pair[1] >= 0 and pair[0] in known)
+        if not kept:
+            raise PairMismatch(
+                f"{names[0]} and {names[1]} share no token.",
+                "Choose two models of one family.",
+                code="no_shared_token",
+                values={"target": names[0], "draft": names[1]},
+            )
+        self.shared_own: NDArray[np.int64] = np.array([own for own, _ in kept], dtype=np.int64)
+        self.shared_target: NDArray[np.int64] = np.array([to for _, to in kept], dtype=np.int64)
+
+    def own_ids(self, tokens: Sequence[int]) -> list[int]:
+        """Return the draft's ids of the text of target ids; at least one.
+
+        Text between two markers is tokenised as a whole. A marker becomes the draft's marker of
+        that name, the end of the text its end of the text, other markers are left out. A character
+        that is only half there is given byte by byte, where the draft has bytes.
+        """
+        ids, raw = list(self._draft.start_ids), bytearray()
+        for token in tokens:
+            if token not in self._target.special_ids:
+                raw += self._target.piece(token)
+                continue
+            ids += self._draft.encode_plain(raw.decode("utf-8", "replace"))
+            raw.clear()
+            own = self._markers.get(token)
+            if own is not None and ids != [own]:
+                ids.append(own)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        ids += self._draft.encode_plain(decoder.decode(bytes(raw)))
+        half = decoder.getstate()[0]
+        ids += [self._own_bytes[byte] for byte in half if byte in self._own_bytes]
+        return ids or [self._draft.end_id or 0]
+
+    def continuation(
+        self, context: Sequence[int], drafted: Sequence[int], look_back: int
+    ) -> list[int]:
+        """Return target ids that spell what the draft drafted, whole characters only.
+
+        The last tokens of the context are tokenised together with the draft, for how a text is cut
+        depends on what stands before it; ids that spell the context are dropped. Where a token
+        straddles the boundary, its part in the draft is spelled by the longest tokens that fit.
+        A drafted end of the text becomes the target's.
+
+        Args:
+            context: the target's ids so far. drafted: the draft's own ids.
+            look_back: how many tokens of the context are looked at.
+
+        Returns:
+            Ids below the target's size, none a marker but a last end of the text. Their bytes are
+            the beginning of the drafted ones.
+
+        **Source:** Timor et al. 2502.05202, algorithm 2, lines 5-6.
+        **Deviation:** aligned by bytes from the end, not by tokens.
+        """
+        raw, ended = bytearray(), False
+        for token in drafted:
+            if token in self.stops:
+                ended = token == self._draft.end_id
+                break
+            raw += self._draft.piece(token)
+        text, before = whole_text(self._window(context, look_back), bytes(raw))
+        ids, num_bytes = self._checked(self._spelled(text, before), text.encode()[before:])
+        end = self._target.end_id
+        if ended and end is not None and num_bytes == len(raw):
+            ids.append(end)
+        return ids
+
+    def _window(self, context: Sequence[int], look_back: int) -> bytes:
+        """Return the bytes of the last tokens, from the first whole character, after any marker."""
+        pieces: list[bytes] = []
+        for token in reversed(context[max(0, len(context) - look_back) :]):
+            if token in self._target.special_ids:
+                break
+            pieces.append(self._target.piece(token))
+        window = b"".join(reversed(pieces))
+        first = next((at for at, byte in enumerate(window) if byte & 0xC0 != 0x80), len(window))
+        return window[first:]
+
+    def _spelled(self, text: str, before: int) -> list[int]:
+        """Return target ids of `text` that begin after its first `before` bytes.
+
+        Counted from the end where the tokens end like the text, for a tokenizer may put something
+        before it; else from the start, for it may leave something out.
+        """
+        raw = text.encode()
+        if len(raw) == before:
+            return []
+        encoded = self._target.encode_plain(text)
+        pieces = [self._target.piece(token) for token in encoded]
+        whole = b"".join(pieces)
+        skipped = before + len(whole) - len(raw) if whole.endswith(raw[before:]) else before
+        ids: list[int] = []
+        place = 0
+        for token, piece in zip(encoded, pieces, strict=True):
+            if place >= skipped:
+                ids.append(token)
+            elif place + len(piece) > skipped:
+                ids += self._longest(piece[skipped - place :])
+            place += len(piece)
+        return ids
+
+    def _longest(self, raw: bytes) -> list[int]:
+        """Return target ids that spell `raw`, the longest piece first; [] if none do."""
+        ids: list[int] = []
+        while raw:
+            sizes = range(min(self._longest_piece, len(raw)), 0, -1)
+            size = next((size for size in sizes if raw[:size] in self._target_ids), 0)
+            if not size:
+                return []
+            ids.append(self._target_ids[raw[:size]])
+            raw = raw[size:]
+        return ids
+
+    def _checked(self, ids: Sequence[int], wanted: bytes) -> tuple[list[int], int]:
+        """Return the first ids that spell `wanted` and are text of the target, and their bytes."""
+        kept: list[int] = []
+        place = 0
+        for token in ids:
+            piece = self._target.piece(token)
+            foreign = token >= self._target_size or token in self._target.special_ids
+            if foreign or not piece or wanted[place : place + len(piece)] != piece:
+                break
+            kept.append(token)
+            place += len(piece)
+        return kept, place
+
+
+def pieces_of(tokens: Tokens, size: int) -> dict[bytes, int]:
+    """Return the id of every piece of text, the lowest where several ids say the same."""
+    ids: dict[bytes, int] = {}
+    for token in range(min(tokens.num_ids, size)):
+        piece = b"" if token in tokens.special_ids else tokens.piece(token)
+        if piece:
+            ids.setdefault(piece, token)
+    return ids
+
+
+def markers_of(target: Tokens, draft: Tokens) -> dict[int, int]:
+    """Return the draft's marker for each marker of the target: by name, or the end of the text."""
+    by_name = {draft.piece(token): token for token in sorted(draft.special_ids)}
+    markers = {
+        token: by_name[target.piece(token)]
+        for token in target.special_ids
+        if target.piece(token) in by_name
+    }
+    if target.end_id is not None and draft.end_id is not None:
+        markers.setdefault(target.end_id, draft.end_id)
+    return markers
+
+
+def whole_text(before: bytes, drafted: bytes) -> tuple[str, int]:
+    """Return the text of both up to the last whole character, and how many bytes are `before`'s.
+
+    What cannot be read in `before` is passed over, together with what stands before that. A
+    character begun there that the draft does not finish, and everything from the first bytes that
+    are no character, is left out: nothing is ever replaced by U+FFFD.
+    """
+    start = 0
+    while True:
+        raw = before[start:] + drafted
+        known = len(before) - start
+        try:
+            return raw.decode(), known
+        except UnicodeDecodeError as fault:
+            if fault.start >= known:
+                return raw[: fault.start].decode(), known
+            if fault.reason == "unexpected end of data":
+                return "", 0
+            start = min(start + fault.end, len(before))
