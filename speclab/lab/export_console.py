@@ -12,7 +12,7 @@ from speclab.lab.terminal import say, show
 
 
 def export(
-    kind: Annotated[str, typer.Argument(help="eagle1, eagle3, medusa, hydra or mtp.")],
+    kind: Annotated[str, typer.Argument(help="eagle1, eagle3, medusa, hydra, mtp or kangaroo.")],
     output: Annotated[Path, typer.Option(help="A folder that is not there yet, or empty.")],
     target: Annotated[str, typer.Option(help="Pair whose target the head is for.")] = "pocket",
     full: Annotated[
@@ -40,9 +40,10 @@ def trained_heads() -> set[tuple[str, str]]:
 
     The recipe of `pocket-mtp` is not among them: it makes a target of its own.
     """
-    from speclab.training import eagle, medusa, mtp_frozen
+    from speclab.training import eagle, kangaroo, medusa, mtp_frozen
 
     both = {(kind, target) for target, kind in (*eagle.RECIPES, *medusa.RECIPES)}
+    both |= {(kangaroo.NAME, target) for target in kangaroo.RECIPES}
     return both | {("mtp", target) for target in mtp_frozen.RECIPES}
 
 

@@ -17,6 +17,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from speclab.models.heads.eagle import EagleHandle, EagleSession
 from speclab.models.heads.eagle_layers import EagleNet, EagleWeights
 from speclab.models.toy import FEATURE_TAP
+from speclab.testing.toy_kangaroo import toy_kangaroo
 from speclab.testing.toy_mtp import toy_mtp_heads
 from speclab.testing.toy_rank_heads import toy_rank_heads
 
@@ -97,7 +98,8 @@ def toy_heads(vocab_size: int, width: int | None = None) -> Mapping[str, Any]:
     kinds = ("eagle1", "eagle3")
     eagles = {kind: toy_eagle(kind, vocab_size, width=width) for kind in kinds}
     ranked = toy_rank_heads(vocab_size, width or vocab_size)
-    return MappingProxyType({**eagles, **ranked, **toy_mtp_heads(vocab_size, width)})
+    early = {"kangaroo": toy_kangaroo(vocab_size, width)}
+    return MappingProxyType({**eagles, **ranked, **early, **toy_mtp_heads(vocab_size, width)})
 
 
 def heads_for(target: Any) -> Mapping[str, Any]:

@@ -66,7 +66,7 @@ def load_head(folder: Path, target: Any) -> EagleHandle:
     name = "eagle3" if third else "eagle1"
     check_target(manifest, target, name)
     config = read_config(folder)
-    llama, rotary = _llama_of(folder, config, target)
+    llama, rotary = head_layer(folder, config, target)
     files = _HeadFiles(name, tensors, config, layer, target, llama)
     weights, to_target = files.eagle3() if third else (files.eagle1(), None)
     refuse_unknown(tensors, files.known(), head=name)
@@ -107,7 +107,7 @@ def layer_config(config: Mapping[str, Any], target: Any) -> LlamaConfig:
     return LlamaConfig(**merged)
 
 
-def _llama_of(folder: Path, config: Mapping[str, Any], target: Any) -> tuple[LlamaConfig, Any]:
+def head_layer(folder: Path, config: Mapping[str, Any], target: Any) -> tuple[LlamaConfig, Any]:
     """Return the decoder layer's configuration and its rotary embedding.
 
     Raises:

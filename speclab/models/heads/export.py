@@ -34,6 +34,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "medusa": ("medusa_lm_head.safetensors", "medusa_lm_head.pt"),
     "hydra": ("hydra_lm_head.pt",),
     "mtp": (WEIGHTS,),
+    "kangaroo": ("pytorch_model.bin",),
 }
 """Names of the weights of each kind; where there are two, older and newer software differ."""
 
@@ -61,6 +62,8 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
     check_kind(kind)
     check_empty(output)
     tensors = read_tensors(source)
+    if kind == "kangaroo":
+        _check_whole_width(read_config(source))
     if kind == "mtp" and "d2t" in tensors:
         raise BadInput(
             f"This module drafts {len(tensors['d2t'])} tokens only; readers of an appended layer "
@@ -72,7 +75,7 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
     output.mkdir(parents=True, exist_ok=True)
     written = [output / name for name in FILES[kind]]
     for path in written:
-        if path.suffix == ".pt":
+        if path.suffix in (".pt", ".bin"):
             torch.save(tensors, path)
         else:
             save_file(tensors, path, metadata={"format": "pt"})
@@ -84,6 +87,22 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
     said = {k: v for k, v in read_manifest(source).items() if k not in ("format", "files")}
     write_manifest(output, {**said, "copies_of_the_target": target is not None})
     return [*written, place, output / MANIFEST]
+
+
+def _check_whole_width(config: Mapping[str, Any]) -> None:
+    """Refuse an adapter with fewer attention heads than fill the target's width.
+
+    Raises:
+        BadInput: saying how wide it is.
+    """
+    heads, hidden = int(config.get("num_attention_heads", 0)), int(config.get("hidden_size", 0))
+    width = heads * int(config.get("head_dim") or (hidden // max(1, heads)))
+    if width != hidden:
+        raise BadInput(
+            f"This adapter's attention is {width} wide; other readers take the {hidden} of its "
+            "target for granted.",
+            "SpecLab reads it as it is.",
+        )
 
 
 def check_kind(kind: str) -> None:
@@ -160,5 +179,6 @@ COPIES: dict[str, Callable[[Mapping[str, Tensor], Any], dict[str, Tensor]]] = {
     "medusa": _medusa,
     "hydra": _hydra,
     "mtp": _appended,
+    "kangaroo": lambda tensors, model: {},
 }
 """What a public file of each kind carries of its target: (head's tensors, model) -> tensors."""

@@ -19,6 +19,7 @@ LOADERS: dict[str, str] = {
     "eagle3": "speclab.models.heads.eagle_files",
     "mtp": "speclab.models.heads.mtp_files",
     "parallel_mtp": "speclab.models.heads.mtp_parallel",
+    "kangaroo": "speclab.models.heads.kangaroo",
 }
 """Module that has `load_head(folder, target)` of each kind of head, by its name in cards."""
 

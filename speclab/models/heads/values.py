@@ -72,6 +72,7 @@ CONFIG_KINDS: dict[str, Kind] = {
     "rope_scaling": OBJECT,
     "rope_parameters": OBJECT,
     "eagle_aux_hidden_state_layer_ids": PLACES,
+    "exit_layer": COUNT,
 }
 MANIFEST_KINDS: dict[str, Kind] = {
     "concat": ORDER,
