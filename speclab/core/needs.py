@@ -10,7 +10,12 @@ def completed(given: frozenset[str]) -> frozenset[str]:
     (no law: q is one-hot); how siblings came about: "iid_siblings", "siblings_without_replacement",
     "top_k_siblings"; "shared_noise" (drawn with the noise that the target's own draw spends at
     that position) or "independent_noise"; "raw_draft" (nodes carry the draft's law before
-    processing).
+    processing); of a draft whose tokenizer may be another: "retokenised" (its text is tokenised
+    again) or "shared_tokens" (only tokens that both vocabularies have); "nested" (the draft model's
+    passes take several tokens each, as something smaller drafts for it).
+
+    A proposal that holds nodes of both kinds is neither: a rule that reads each node's own law, or
+    takes no notice of it, can judge it.
 
     A chain has one child per node, so a sampled chain has siblings of both sampled kinds and a
     deterministic one has top-k siblings. Noise is independent unless said to be shared.

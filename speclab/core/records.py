@@ -130,15 +130,20 @@ class Evidence:
             the path that ends there was copied from), else 0.
         value: a number (`head`: which head; `pool_hit`: how many guesses the pool had;
             `from_earlier_text`: tokens of the match that an earlier text of the session gave;
-            `window`: its width; `layers`: the exit layer, or 0 where layers are skipped;
-            `retokenised`: tokens that the draft needed for the same text; `confidence`: a probability; `grown`: how many
-            candidates are left out here, of the least probable ones; `draft_length`: how many
-            tokens were planned at most; `stopped_early`: the chance of a rejection that ended the
-            draft, 0 for another reason).
+            `window`: its columns, the pending token's included; `survived`: how many guesses the
+            pass before left as they were; `layers`: the exit layer, or 0 where layers are skipped;
+            `retokenised`: tokens that the draft needed for the same text; `confidence`: a
+            probability; `grown`: how many candidates are left out here, of the least probable
+            ones; `draft_length`: how many tokens were planned at most; `stopped_early`: the chance
+            of a rejection that ended the draft, 0 for another reason).
         values: `confidence`: per node how probable the draft takes its whole path to be [n];
             `grown`: the same per candidate [m].
-            `layers`: per layer the share of it that drafts, 0 to 1 [layers]; `level`: per node
-            which drafter it comes from, 0 for the one next to the target [n].
+            `retokenised`: per node the share of the draft's law on tokens that the target has [n].
+            `layers`: per layer the share of it that drafts, 0 to 1 [layers], or, where
+            sublayers are skipped, per sublayer whether it drafts, attention before MLP [2 layers];
+            `level`: per node which drafter it comes from, 0 for the one next to the target [n];
+            `survived`: per node how many passes left it as it is [n]; `pool_hit`: per node 1 where
+            the pool gave it, if other nodes came from elsewhere [n].
         tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,
             a node, or n + j for candidate j; `window`: the passengers of the pass.
         expanded: `grown`: the nodes and candidates fed to the head, in that order, so numbered.
@@ -158,6 +163,7 @@ class Evidence:
         "layers",
         "level",
         "retokenised",
+        "survived",
     ]
     node: int = -1
     start: int = 0
@@ -205,6 +211,11 @@ class Round:
     def num_drafted(self) -> int:
         """Tokens drafted in this round."""
         return len(self.tree)
+
+    @property
+    def num_passengers(self) -> int:
+        """Tokens that rode in the pass without being judged, as the evidence shows them."""
+        return sum(len(item.tokens) for item in self.evidence if item.kind == "window")
 
     @property
     def num_accepted(self) -> int:
@@ -380,8 +391,9 @@ def _check_evidence(item: Evidence, round_: Round, where: str) -> None:
     size = len(round_.tree)
     if not 0 <= item.start <= item.stop <= round_.context_length:
         raise TraceFormatError(f"{where} spans {item.start} to {item.stop}.")
+    of_nodes = item.kind != "layers"
     wanted = len(item.tokens) if item.kind == "grown" else size
-    if len(item.values) != wanted and (item.values or item.kind == "grown"):
+    if of_nodes and len(item.values) != wanted and (item.values or item.kind == "grown"):
         raise TraceFormatError(f"{where} has {len(item.values)} values for {wanted}.")
     if len(item.parents) != len(item.tokens):
         raise TraceFormatError(f"{where} has {len(item.parents)} parents.")

@@ -103,6 +103,11 @@ def _row(ours: str, theirs: str, options: dict[str, str], note: LocalText | None
 
 
 def _why_not(wish: Wish) -> LocalText:
+    if {"window", "ngram"} <= wish.params.keys() and "draft_model" not in wish.card.needs:
+        return LocalText(
+            "It has an example program of it, llama-lookahead, which is no server.",
+            "它只有一个示例程序 llama-lookahead，不是服务器。",
+        )
     if wish.family in ("eagle-1", "eagle-2"):
         return LocalText("Its EAGLE is EAGLE-3 only.", "它的 EAGLE 只有 EAGLE-3。")
     if wish.family == "draft-tree":

@@ -160,7 +160,8 @@ def work_of(
     flops = read = draft_flops = draft_read = 0
     for trace in traces:
         for round_, passes in zip(trace.rounds, draft_passes(trace.rounds), strict=True):
-            cached, tokens = round_.context_length - 1, 1 + round_.num_drafted
+            cached = round_.context_length - 1
+            tokens = 1 + round_.num_drafted + round_.num_passengers
             flops += target.flops(tokens, cached, tokens)
             read += target.bytes_read(tokens, cached)
             for new, held in passes if draft is not None else ():
@@ -185,7 +186,7 @@ def memory_of(pair: Pair, needs: frozenset[str]) -> dict[str, Any]:
         kv_bytes_per_token of its own cache, None where it is not known; the target's own.
     """
     target = shape_of(pair.target)
-    drafts = pair.drafts[:1] if "draft_model" in needs else ()
+    drafts = pair.drafts_for(needs) if "draft_model" in needs else ()
     kinds = [need.removeprefix("head:") for need in sorted(needs) if need.startswith("head:")]
     heads = [pair.heads[kind] for kind in kinds]
     shapes = [shape_of(draft) for draft in drafts]

@@ -333,7 +333,7 @@ def _means(traces: Sequence[Trace], plain_target_s: float) -> Means:
         tokens=emitted / len(traces),
         offered=offered,
         rates=rates,
-        pass_tokens=1.0 + _mean(round_.num_drafted for round_ in rounds),
+        pass_tokens=1.0 + _mean(round_.num_drafted + round_.num_passengers for round_ in rounds),
         draft_s=_mean(round_.timing.draft_s for round_ in rounds),
         target_s=_mean(round_.timing.target_s for round_ in rounds),
         other_s=_mean(round_.timing.verify_s + round_.timing.commit_s for round_ in rounds),

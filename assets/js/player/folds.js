@@ -1,17 +1,18 @@
 // The fold-outs: drawn only while open, redrawn when the detail round changes.
 const FOLDS = [];
-const FOLD_ORDER = ['table', 'tree', 'cache', 'timeline', 'counters', 'depths', 'tape', 'code'];
+const FOLD_ORDER = ['table', 'tree', 'window', 'layers', 'cache', 'timeline', 'counters', 'depths', 'tape', 'code'];
 const openFolds = new Set();
 
 /* Register a fold-out. build(body): once per opening and per run; update(body): on every change of
-   the detail round; grow(body, from): when rounds were added. */
+   the detail round; grow(body, from): when rounds were added; hides(): whether the run has nothing
+   for it. */
 function fold(name, hooks) { FOLDS.push({name, ...hooks}); }
 
 function foldNodes() {
   FOLDS.sort((a, b) => FOLD_ORDER.indexOf(a.name) - FOLD_ORDER.indexOf(b.name));
   return FOLDS.map((entry) => {
     entry.body = make('div', {class: `fold-body ${entry.name}`});
-    return make('details', {class: 'fold', 'data-fold': entry.name},
+    return make('details', {class: 'fold', 'data-fold': entry.name, hidden: Boolean(entry.hides)},
       make('summary', {}, make('span', {class: 'fold-title'}, label(entry.name)), make('span', {class: 'fold-ask'}, label(`${entry.name}_ask`))), entry.body);
   });
 }
@@ -38,9 +39,15 @@ function updateFolds() {
   if (openFolds.size) paintLinks();
 }
 
-function rebuildFolds() { for (const entry of openFolds) rebuildFold(entry); }
+function hideFolds() { for (const entry of FOLDS) if (entry.hides) entry.body.parentNode.hidden = entry.hides(); }
+
+function rebuildFolds() {
+  hideFolds();
+  for (const entry of openFolds) rebuildFold(entry);
+}
 
 function growFolds(from) {
+  hideFolds();
   for (const entry of openFolds) {
     if (entry.grow && from > 0) entry.grow(entry.body, from);
     else rebuildFold(entry);
