@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from speclab.core.earlier_texts import EarlierTexts
 from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Row, Sampling
 from speclab.core.needs import completed
@@ -86,10 +87,11 @@ class MethodCard:
     """What a method is, for people and for compatibility checks.
 
     Attributes:
-        needs: what must be there: "draft_model", "hidden", "early_exit", "tree_mask" (or
-            "path_batch" in its place), ...
+        needs: what must be there: "draft_model", "second_draft", "hidden", "early_exit",
+            "tree_mask" (or "path_batch" in its place), ...
         provides: all that its proposals may be, in the words of `core.needs`, which adds what
             follows from them; `provided` says what they are under one request's settings.
+        reads_earlier_texts: whether it copies from `DraftKit.store`, where there is one.
     """
 
     name: str
@@ -101,6 +103,7 @@ class MethodCard:
     provides: frozenset[str] = frozenset()
     params: tuple[Param, ...] = ()
     colour_token: str = "method-1"
+    reads_earlier_texts: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "provides", completed(self.provides))
@@ -186,6 +189,45 @@ class Scores(Protocol):
         """Features per tap [len(path)+1, hidden] of the pending token and the nodes of `path`."""
 
 
+class Shallow(Protocol):
+    """Part of a target's network, run ahead of its pass over a cache that is the session's own.
+
+    `session.shallow(exit_layer)` is its first layers: the next `session.score` resumes after them
+    for every token they have seen, wherever its tree begins with the same nodes.
+    `session.skipping(...)` leaves sublayers out: `score` runs everything again.
+    `session.quantised(group_size)` is the whole network with 4-bit weights on a 4-bit reading of the
+    cache; `score` runs everything again.
+    What was run is forgotten at `score`, `commit`, `rollback` and `extend` of the session.
+
+    Attributes:
+        exit_layer: layers run, 1 to num_layers - 1; num_layers for the other two.
+        num_layers: of the whole target.
+    """
+
+    exit_layer: int
+    num_layers: int
+
+    @property
+    def hidden(self) -> NDArray:
+        """Hidden states [1+nodes, hidden] of the pending token and the nodes run since `commit`."""
+
+    def extend(self, tree: TokenTree = EMPTY_TREE) -> NDArray:
+        """Run what is new: the pending token at first, and the nodes of `tree` not yet run.
+
+        A tree that does not begin with the nodes already run keeps those that are the same.
+
+        Returns:
+            Hidden states [new tokens, hidden] before the final norm, the pending token first.
+        """
+
+    def logits(self, hidden: NDArray, *, normed: bool = False) -> NDArray:
+        """Return the target's head over hidden states: rows [n, vocab] in the target's ids.
+
+        Args:
+            hidden: [n, hidden]. normed: the final norm is left out.
+        """
+
+
 class Session(Protocol):
     """One request's state of one model.
 
@@ -219,6 +261,19 @@ class Session(Protocol):
         """Release what the session holds."""
 
 
+class LayeredSession(Session, Protocol):
+    """A session whose layers can be run one by one."""
+
+    def shallow(self, exit_layer: int) -> Shallow:
+        """Return the first `exit_layer` layers, after which the next pass resumes."""
+
+    def skipping(self, attention: Collection[int], mlp: Collection[int]) -> Shallow:
+        """Return all layers but the attention, or the MLP, of some."""
+
+    def quantised(self, group_size: int) -> Shallow:
+        """Return the whole network at 4 bits: weights by groups, and the cache."""
+
+
 class ModelHandle(Protocol):
     """A model that can open sessions.
 
@@ -226,7 +281,8 @@ class ModelHandle(Protocol):
         name: as shown to people.
         vocab_size: width of its rows, in the target's token ids.
         max_context: most tokens it can attend to.
-        provides: of {"tree_mask", "path_batch", "hidden", "rollback", "early_exit", ...}.
+        provides: of {"tree_mask", "path_batch", "hidden", "rollback", "early_exit", "skip_layers",
+            "quantised_draft", ...}; with the last three its sessions are `LayeredSession`s.
     """
 
     name: str
@@ -267,11 +323,17 @@ class DraftKit:
         eos_ids: ids that end the text.
         vocab_size: width of the target's rows.
         drafts: draft models, best first.
+        foreign: a `models.foreign.ForeignDraft`: the first draft in its own ids, where its
+            tokenizer is not the target's; None: it is.
         target: the target's session, for methods that share its layers or cache; read only.
         prefill_features: per tap in `card.needs`, the prompt's features [len(prompt)-1, hidden].
         heads: trained heads by name.
         stops: learned stops of this pair by method.
+        skips: a `models.skips.SkipSet`: sublayers found best to leave out of a draft; None: none.
+        likeliest: per token the one that most often follows it in a corpus, -1 where none is known;
+            None: no table comes with the pair.
         clock: where the method may read time from.
+        store: earlier texts of the session, for methods whose card reads them; None: a cold start.
     """
 
     prompt: tuple[int, ...]
@@ -279,11 +341,15 @@ class DraftKit:
     eos_ids: frozenset[int] = frozenset()
     vocab_size: int
     drafts: tuple[ModelHandle, ...] = ()
+    foreign: Any = None
     target: Session | None = None
     prefill_features: Mapping[str, NDArray] = field(default_factory=dict)
     heads: Mapping[str, Any] = field(default_factory=dict)
     stops: Mapping[str, Any] = field(default_factory=dict)
+    skips: Any = None
+    likeliest: Sequence[int] | None = None
     clock: Clock | None = None
+    store: EarlierTexts | None = None
 
 
 class DraftRun(Protocol):
@@ -332,6 +398,15 @@ def provided(method: Method, sampling: Sampling) -> frozenset[str]:
     """
     own = getattr(method, "provides", None)
     return method.card.provides if own is None else completed(own(sampling))
+
+
+def needed(method: Method) -> frozenset[str]:
+    """Return what must be there for `method` with its parameters, in the words of its card.
+
+    A method whose parameters change it defines `needs()`; for all others it is what the card says.
+    """
+    own = getattr(method, "needs", None)
+    return method.card.needs if own is None else own()
 
 
 VerifyFunction = Callable[..., Verdict]

@@ -13,15 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from speclab.core.earlier_texts import EarlierTexts, TextStore
 from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.protocols import (
-    DraftKit,
-    Method,
-    VerifyRule,
-    provided,
-    taps_of,
-)
+from speclab.core.protocols import DraftKit, Method, VerifyRule, needed, provided, taps_of
 from speclab.core.randomness import Seeded
 from speclab.core.records import ModelId, Round, RunSpec, Trace
 from speclab.core.rules import rule_named
@@ -29,8 +24,11 @@ from speclab.engine.clocks import WallClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.engine.recording import LawRecorder, record_counts
 from speclab.lab.run_warnings import run_warnings
+from speclab.lab.session_texts import texts_for
 from speclab.methods import heads_of, make_method
+from speclab.models.bigrams import bundled_likeliest
 from speclab.models.pair import Pair
+from speclab.models.skips import bundled_skips
 from speclab.models.stops import bundled_stops
 
 ParamValue = float | int | str | bool | None
@@ -63,9 +61,10 @@ def check_compatible(method: Method, rule: VerifyRule, pair: Pair, sampling: Sam
         BadInput: if the rule's needs are not met by the method.
     """
     there = set(pair.target.provides) | ({"draft_model"} if pair.drafts else set())
+    there |= {"second_draft"} if len(pair.drafts) > 1 else set()
     there |= {f"head:{name}" for name in pair.heads}
     there |= {"tree_mask"} if "path_batch" in there else set()
-    missing = sorted(method.card.needs - there)
+    missing = sorted(needed(method) - there)
     if missing:
         raise UnsupportedModel(
             f"{method.card.name} needs {', '.join(missing)}, which the pair {pair.name} lacks.",
@@ -136,11 +135,12 @@ class LiveRun:
         decoding: Decoding,
         prefill_s: float,
         warnings: tuple[str, ...] = (),
+        store: TextStore | None = None,
     ) -> None:
         self.spec, self.prompt_tokens, self.prefill_s = spec, prompt_tokens, prefill_s
         self.rounds: list[Round] = []
         self.warnings = warnings
-        self._pair, self._decoding = pair, decoding
+        self._pair, self._decoding, self._store = pair, decoding, store
         self._iterator = iter(decoding)
 
     def __iter__(self) -> Iterator[Round]:
@@ -148,7 +148,10 @@ class LiveRun:
 
     def __next__(self) -> Round:
         with memory_guard(f"in round {len(self.rounds) + 1}"):
-            round_ = next(self._iterator)
+            round_ = next(self._iterator, None)
+        if round_ is None:
+            self._remember()
+            raise StopIteration
         self.rounds.append(round_)
         return round_
 
@@ -162,6 +165,13 @@ class LiveRun:
         self._iterator.close()  # type: ignore[attr-defined]
         self._decoding.run.close()
         self._decoding.session.close()
+        self._remember()
+
+    def _remember(self) -> None:
+        """Leave the text to later runs of the session; one without a new token is not a text."""
+        store, self._store = self._store, None
+        if store is not None and self.emitted:
+            store.add((*self.prompt_tokens, *self.emitted))
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token id."""
@@ -218,6 +228,7 @@ def open_run(
     ignore_eos: bool = False,
     verifier: str = "auto",
     cancelled: Callable[[], bool] = lambda: False,
+    store: TextStore | None = None,
 ) -> LiveRun:
     """Prefill and return a run that is ready to decode.
 
@@ -234,6 +245,8 @@ def open_run(
         verifier: "numpy", "torch" or "auto" (torch on CUDA when no laws are recorded: the laws a
             learner sees are noted by the numpy rule).
         cancelled: asked before every round.
+        store: earlier texts of the session, for methods that copy from them; the run's own text is
+            added at its end. None: a cold start, as in every measurement.
 
     Raises:
         SpeclabError: for anything a person can put right.
@@ -242,6 +255,7 @@ def open_run(
     chosen, judge = make_method(method, dict(params or {})), rule_named(rule, rule_params)
     check_compatible(chosen, judge, pair, sampling)
     rng = Seeded(seed)
+    earlier = texts_for(store, pair)
     tokens = _prompt_tokens(pair, prompt, chat)
     stop_strings = (stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings)
     limits = Limits(
@@ -257,7 +271,7 @@ def open_run(
     begun = clock.now()
     with memory_guard("during prefill"):
         session = pair.target.open(tokens, taps_of(chosen, heads))
-        run = chosen.start(_kit(pair, heads, tokens, sampling, limits, session, clock))
+        run = chosen.start(_kit(pair, heads, tokens, sampling, limits, session, clock, earlier))
     prefill_s = clock.now() - begun
     decoding = Decoding(
         session=session,
@@ -281,7 +295,7 @@ def open_run(
         target=model_id(pair.target, pair.dtype),
         drafts=tuple(
             model_id(draft, pair.dtype)
-            for draft in (*pair.drafts, *heads.values())
+            for draft in (*pair.drafts_for(needed(chosen)), *heads.values())
             if hasattr(draft, "name")
         ),
         sampling=sampling,
@@ -295,9 +309,8 @@ def open_run(
         versions=provenance(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-    return LiveRun(
-        pair, spec, tokens, decoding, prefill_s, run_warnings(pair, chosen, tokens, limits)
-    )
+    warnings = run_warnings(pair, chosen, tokens, limits, earlier)
+    return LiveRun(pair, spec, tokens, decoding, prefill_s, warnings, store=store)
 
 
 def _choose_verifier(
@@ -326,6 +339,7 @@ def _kit(
     limits: Limits,
     session: Any,
     clock: WallClock,
+    earlier: EarlierTexts | None,
 ) -> DraftKit:
     return DraftKit(
         prompt=tokens,
@@ -333,11 +347,15 @@ def _kit(
         eos_ids=limits.eos_ids,
         vocab_size=pair.target.vocab_size,
         drafts=pair.drafts,
+        foreign=pair.foreign,
         target=session,
         prefill_features=session.prefill_features,
         heads=heads,
         stops=bundled_stops(pair.name),
+        skips=bundled_skips(pair.name),
+        likeliest=bundled_likeliest(pair.name),
         clock=clock,
+        store=earlier,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from speclab.core.errors import BadInput
+from speclab.core.laws import Sampling
 from speclab.core.protocols import (
     DraftKit,
     Feedback,
@@ -19,8 +20,9 @@ from speclab.core.protocols import (
 )
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
-from speclab.core.trees import TokenTree
+from speclab.core.trees import PENDING, TokenTree
 
+Match = Literal["recent", "frequent", "first"]
 NO_MATCH = Proposal(evidence=(Evidence(kind="no_match"),))
 
 
@@ -45,50 +47,122 @@ class NgramIndex:
                 self.ends[tuple(text[end - n : end])].append(end)
         self.length = len(text)
 
-    def find(self, text: Sequence[int], span: int) -> int | None:
-        """Return where the best earlier continuation of the text's tail begins.
+    def find(self, text: Sequence[int], span: int, match: Match = "recent") -> int | None:
+        """Return where the best earlier continuation of the text's tail begins."""
+        return next(self.ranked(text, span, match), None)
 
-        The longest n-gram wins; among its occurrences the one with most tokens after it (up to
-        `span`), then the most recent. The tail never matches itself.
+    def ranked(self, text: Sequence[int], span: int, match: Match = "recent") -> Iterator[int]:
+        """Yield where earlier continuations of the text's tail begin, the best first.
+
+        Those of a longer n-gram come first; the tail never matches itself. Among the occurrences
+        of one n-gram: "recent", the one with most tokens after it (up to `span`), then the last;
+        "first", the leftmost; "frequent", as `by_frequency`.
         """
         for n in range(min(self.max_n, len(text) - 1), self.min_n - 1, -1):
             earlier = [end for end in self.ends.get(tuple(text[-n:]), ()) if end < len(text)]
-            if earlier:
-                return max(earlier, key=lambda end: (min(span, len(text) - end), end))
-        return None
+            if match == "recent":
+                earlier.sort(key=lambda end: (min(span, len(text) - end), end), reverse=True)
+            yield from by_frequency(earlier, text, span) if match == "frequent" else earlier
+
+
+def by_frequency(ends: list[int], text: Sequence[int], span: int, place: int = 0) -> list[int]:
+    """Return places of a text, those first whose next tokens followed most often.
+
+    Counted token by token: the places whose next token most of them share come first, of equals
+    those with the last place; among them the token after that decides, up to `span` tokens.
+
+    Args:
+        ends: where the continuations begin, ascending. text: the text. span: tokens compared.
+        place: tokens compared already.
+    """
+    if len(ends) < 2 or place == span:
+        return ends[::-1]
+    sharing: dict[int, list[int]] = defaultdict(list)
+    over = []
+    for end in ends:
+        if end + place < len(text):
+            sharing[text[end + place]].append(end)
+        else:
+            over.append(end)
+    groups = sorted(sharing.values(), key=lambda group: (len(group), group[-1]), reverse=True)
+    return [end for group in groups for end in by_frequency(group, text, span, place + 1)] + over
+
+
+@dataclass(slots=True)
+class CopiedTree:
+    """Continuations merged into one trie; a continuation that adds no node is none of its own.
+
+    Attributes:
+        most: nodes it may have.
+        tokens, parents: of its nodes.
+        sources: per branch its last node, and the span of the text that it was copied from.
+    """
+
+    most: int
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    sources: list[tuple[int, int, int]] = field(default_factory=list)
+    _child: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, tokens: Sequence[int], start: int) -> None:
+        """Merge a continuation that stands at `start`, as far as there is room."""
+        node, depth, size = PENDING, 0, len(self.tokens)
+        for token in tokens:
+            child = self._child.get((node, token))
+            if child is None:
+                if len(self.tokens) == self.most:
+                    break
+                child = self._child[node, token] = len(self.tokens)
+                self.tokens.append(token)
+                self.parents.append(node)
+            node, depth = child, depth + 1
+        if len(self.tokens) > size:
+            self.sources.append((node, start, start + depth))
 
 
 class PromptLookupRun:
     """One request's n-gram index."""
 
-    def __init__(self, gamma: int, min_ngram: int, max_ngram: int, eos: frozenset[int]) -> None:
-        self._gamma, self._eos = gamma, eos
-        self._index = NgramIndex(min_ngram, max_ngram)
+    def __init__(self, method: PromptLookup, eos: frozenset[int]) -> None:
+        self._method, self._eos = method, eos
+        self._index = NgramIndex(method.min_ngram, method.max_ngram)
 
     def propose(self, room: Room, rng: Randomness) -> Proposal:
-        """Copy up to gamma tokens; nothing when no n-gram matches.
+        """Copy up to gamma tokens, from several places if there are branches; else nothing.
 
         Example: after (5, 6, 7, 8, 9, 10, 11, 7, 8) with n = 2 and gamma = 3: (9, 10, 11).
 
         **Source:** Saxena 2023, apoorvumang/prompt-lookup-decoding.
-        **Deviation:** prefers the most recent occurrence with a full continuation, not the first.
+        **Deviation:** prefers the most recent occurrence with a full continuation, not the first
+        (that is `match` = "first"); several continuations are merged into a tree.
         """
-        text = room.context
+        text, method = room.context, self._method
         self._index.update(text)
-        span = min(self._gamma, room.max_depth, room.max_nodes)
-        start = self._index.find(text, span) if span > 0 else None
-        if start is None:
-            return NO_MATCH
-        tokens = list(text[start : start + span])
-        for place, token in enumerate(tokens):
-            if token in self._eos:
-                tokens = tokens[: place + 1]
+        span = min(method.num_speculative_tokens, room.max_depth, room.max_nodes)
+        grown = CopiedTree(room.max_nodes)
+        for start in self._index.ranked(text, span, method.match) if span > 0 else ():
+            grown.add(self._until_eos(text[start : start + span]), start)
+            if len(grown.sources) == method.branches or len(grown.tokens) == room.max_nodes:
                 break
+        if not grown.tokens:
+            return NO_MATCH
         return Proposal(
-            tree=TokenTree.chain(tokens),
-            draft_probs=(None,) * len(tokens),
-            evidence=(Evidence(kind="copied_from", start=start, stop=start + len(tokens)),),
+            tree=TokenTree(tuple(grown.tokens), tuple(grown.parents)),
+            draft_probs=(None,) * len(grown.tokens),
+            evidence=tuple(
+                Evidence(
+                    kind="copied_from",
+                    node=-1 if method.branches == 1 else node,
+                    start=start,
+                    stop=stop,
+                )
+                for node, start, stop in grown.sources
+            ),
         )
+
+    def _until_eos(self, tokens: Sequence[int]) -> Sequence[int]:
+        ended = [place for place, token in enumerate(tokens) if token in self._eos]
+        return tokens[: ended[0] + 1] if ended else tokens
 
     def observe(self, feedback: Feedback) -> None:
         """Nothing to learn: the next proposal reads the text."""
@@ -107,8 +181,11 @@ class PromptLookup:
     """No model drafts: tokens are copied from an earlier place with the same last words.
 
     Attributes:
-        num_speculative_tokens: most tokens copied per round.
+        num_speculative_tokens: most tokens copied per round and branch.
         max_ngram, min_ngram: longest and shortest tail that is looked up.
+        match: which of several places is copied: the most "recent" one, the one whose words
+            followed most often ("frequent"), or the "first" one.
+        branches: most different continuations that are drafted at once; 1: a chain.
 
     Raises:
         BadInput: if min_ngram is above max_ngram.
@@ -117,6 +194,8 @@ class PromptLookup:
     num_speculative_tokens: int = 8
     max_ngram: int = 3
     min_ngram: int = 1
+    match: Match = "recent"
+    branches: int = 1
 
     card: ClassVar[MethodCard] = MethodCard(
         name="prompt-lookup",
@@ -127,7 +206,7 @@ class PromptLookup:
         ),
         paper="Saxena 2023, prompt lookup decoding",
         paper_url="https://github.com/apoorvumang/prompt-lookup-decoding",
-        provides=frozenset({"chain", "deterministic"}),
+        provides=frozenset({"chain", "tree", "deterministic", "top_k_siblings"}),
         params=(
             Param(
                 name="num_speculative_tokens",
@@ -162,6 +241,31 @@ class PromptLookup:
                 unit="tokens",
                 help=LocalText("Shortest tail that is looked up.", "用于查找的最短结尾。"),
             ),
+            Param(
+                name="match",
+                symbol="",
+                kind="choice",
+                default="recent",
+                options=("recent", "frequent", "first"),
+                help=LocalText(
+                    "Which of several places is copied: the last one, the one whose words followed "
+                    "most often, or the first one.",
+                    "有多处匹配时抄哪一处：最近的、后续最常见的，或最早的。",
+                ),
+            ),
+            Param(
+                name="branches",
+                symbol="k",
+                kind="int",
+                default=1,
+                low=1,
+                high=8,
+                step=1,
+                help=LocalText(
+                    "Different continuations drafted at once, merged into a tree; 1: a chain.",
+                    "同时起草多少种不同的后续，合并成一棵树；1 为链。",
+                ),
+            ),
         ),
         colour_token="method-2",
     )
@@ -176,8 +280,16 @@ class PromptLookup:
                 values={"low": self.min_ngram, "high": self.max_ngram},
             )
 
+    def provides(self, sampling: Sampling) -> frozenset[str]:
+        """A chain, or a tree of chosen siblings."""
+        if self.branches == 1:
+            return frozenset({"chain", "deterministic"})
+        return frozenset({"tree", "deterministic", "top_k_siblings"})
+
+    def needs(self) -> frozenset[str]:
+        """A tree needs a target that can attend to one."""
+        return frozenset({"tree_mask"} if self.branches > 1 else ())
+
     def start(self, kit: DraftKit) -> PromptLookupRun:
         """Begin one request."""
-        return PromptLookupRun(
-            self.num_speculative_tokens, self.min_ngram, self.max_ngram, kit.eos_ids
-        )
+        return PromptLookupRun(self, kit.eos_ids)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from speclab.core.earlier_texts import TextStore
 from speclab.core.errors import NotEnoughMemory, SpeclabError
 from speclab.core.records import Round, Trace
 from speclab.ui import messages
 from speclab.ui.backend import Lab, wait
 from speclab.ui.custom import check_allowed
+from speclab.ui.session_texts import SessionTexts
 from speclab.ui.settings import Settings
 from speclab.ui.texts import WORDS
 from speclab.ui.texts_errors import sentence
@@ -58,8 +60,11 @@ Snapshot = tuple[Trace | None, tuple[Round, ...], dict[str, str]]
 """The run's head (first only), the rounds that are new, and the bytes of the tokens in them."""
 
 
-def decode(lab: Lab, settings: Settings, stop: StopFlag) -> Iterator[Snapshot]:
+def decode(
+    lab: Lab, settings: Settings, stop: StopFlag, store: TextStore | None = None
+) -> Iterator[Snapshot]:
     """Yield the head of the trace after prefill, then every round."""
+    kept: dict[str, Any] = {} if store is None else {"store": store}
     run = lab.open_run(
         lab.cache.get(settings.pair),
         settings.prompt,
@@ -71,6 +76,7 @@ def decode(lab: Lab, settings: Settings, stop: StopFlag) -> Iterator[Snapshot]:
         max_new_tokens=settings.max_new_tokens,
         chat=settings.chat,
         cancelled=lambda: stop.raised,
+        **kept,
     )
     try:
         yield run.trace(), (), {}
@@ -91,13 +97,22 @@ class Runner:
     def __init__(self, lab: Lab, lang: str) -> None:
         self._lab, self._lang, self._words = lab, lang, WORDS[lang]
 
-        def snapshots(settings: Settings, stop: StopFlag) -> Iterator[Snapshot]:
-            yield from decode(lab, settings, stop)
+        def snapshots(
+            settings: Settings, stop: StopFlag, store: TextStore | None
+        ) -> Iterator[Snapshot]:
+            yield from decode(lab, settings, stop, store)
 
         self._decode = on_gpu(snapshots)
 
-    def stream(self, settings: Settings, stop: StopFlag) -> Iterator[Update]:
-        """Yield updates until the run ends; every fault becomes a status line."""
+    def stream(
+        self, settings: Settings, stop: StopFlag, texts: SessionTexts | None = None
+    ) -> Iterator[Update]:
+        """Yield updates until the run ends; every fault becomes a status line.
+
+        Args:
+            settings: what runs. stop: the visitor's wish to stop.
+            texts: the visitor's earlier texts, for methods that copy from them.
+        """
         stop.raised, stop.running = False, True
         ticket = self._lab.turnstile.join()
         try:
@@ -107,7 +122,7 @@ class Runner:
             check_allowed(self._lab, settings.pair)
             yield from self._wait_for_turn(ticket, stop)
             yield from self._load(settings, stop)
-            yield from self._rounds(settings, stop)
+            yield from self._rounds(settings, stop, self._store(settings, texts))
         except Stopped:
             yield Update(status=messages.status(self._words["status_stopped_early"]))
         except SpeclabError as error:
@@ -153,11 +168,23 @@ class Runner:
             yield Update(status=messages.status(text, "busy", note))
         loading.future.result()
 
-    def _rounds(self, settings: Settings, stop: StopFlag) -> Generator[Update, None, None]:
+    def _store(self, settings: Settings, texts: SessionTexts | None) -> TextStore | None:
+        """Return the visitor's store if the method copies from it.
+
+        There is none on ZeroGPU: a run is another process there, and its text would not come back.
+        """
+        reads = self._lab.methods[settings.method].card.reads_earlier_texts
+        if texts is None or not reads or os.environ.get("SPACES_ZERO_GPU"):
+            return None
+        return texts.of(settings.pair)
+
+    def _rounds(
+        self, settings: Settings, stop: StopFlag, store: TextStore | None
+    ) -> Generator[Update, None, None]:
         """Stream the rounds, several in one message when they come fast."""
         live = messages.LiveMessages(self._lab, self._lang)
         yield self._say("status_prefill")
-        snapshots = self._decode(settings, stop)
+        snapshots = self._decode(settings, stop, store)
         sent_s = 0.0
         try:
             for head, rounds, pieces in snapshots:

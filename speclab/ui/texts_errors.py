@@ -29,7 +29,36 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "parameter_choice": ("{name} 只能是 {options} 之一，而不是 {value}。", ""),
     "unknown_rule_parameter": ("规则 {rule} 没有参数 {name}。", ""),
     "parameter_range": ("{name} 需要 {low} 到 {high} 之间的值，而不是 {value}。", ""),
+    "no_early_exit": (
+        "{model} 不能只运行其中几层。",
+        "请选择普通的 Llama（例如 pocket 或 SmolLM2），或换一种方法。",
+    ),
+    "no_layers": (
+        "方法 {method} 要用目标模型自己的几层来起草，而这个目标模型没有开放各层。",
+        "请选择 pocket 或 SmolLM2，或换一种方法。",
+    ),
+    "exit_layer": (
+        "{model} 有 {layers} 层：草稿可以在第 1 到 {last} 层之后退出，而不是第 {value} 层。",
+        "请换一个 exit_layer。",
+    ),
+    "skipped_layer": (
+        "{model} 有 {layers} 层（从 0 编号），没有第 {value} 层可跳过。",
+        "请重新搜索：python -m speclab search-layers。",
+    ),
     "ngram_order": ("min_ngram = {low} 大于 max_ngram = {high}。", "请调小 min_ngram。"),
+    "store_other_pair": (
+        "这些较早文本的词元编号属于 {theirs}，而不是 {pair}。",
+        "每一对模型请各用一个存储。",
+    ),
+    "draft_too_deep": (
+        "深 {depth} 个词元的草稿放不进量化缓存：它的前几个词元会在被接受之前就被量化。",
+        "请减小草稿深度，或选择全精度缓存的目标模型。",
+    ),
+    "no_nibbles": ("{model} 不是普通的 Llama：它的缓存不能按半字节保存。", "请选择 pocket 或 SmolLM2。"),
+    "no_eight_bit_pair": (
+        "没有模型对 {pair}：QuantSpec 的 8 比特缓存只适用于目录中注明的普通 Llama。",
+        "请选择 pocket 或 smollm2-135m。",
+    ),
     "no_chat_template": ("这个模型没有对话模板。", "请把提示格式改为原始文本。"),
     "unknown_method": ("没有名为 {name} 的方法。", "可用的方法：{known}。"),
     "unknown_parameter": ("方法 {method} 没有参数 {name}。", ""),
@@ -81,6 +110,18 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "方法 draft-tree 需要草稿模型，而这一对模型没有。",
         "请换一对模型，或改用 prompt-lookup 这类方法。",
     ),
+    "lookahead_needs_draft": (
+        "方法 lookahead-draft 需要草稿模型，而这一对模型没有。",
+        "请换一对模型，或改用 lookahead。",
+    ),
+    "needs_drafts": (
+        "方法 {method} 需要 {count} 个草稿模型；这一对模型有 {there} 个。",
+        "请换一对模型，或改用所需草稿模型更少的设置。",
+    ),
+    "second_draft_tokens": (
+        "第二个草稿模型 {draft} 的分词器不同：{why}",
+        "请换用与目标模型分词器相同的模型。",
+    ),
     "draft_no_tree": (
         "草稿模型 {draft} 无法对一棵树做注意力计算。",
         "请改用 draft-model，或换一对模型。",
@@ -92,6 +133,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "shared_laws": (
         "同一位置的噪声被 {count} 个以上不同的分布共用，无法逐一枚举。",
         "请减少草稿词元数。",
+    ),
+    "method_needs_draft": (
+        "方法 {method} 需要草稿模型，而这一对模型没有。",
+        "请换一对模型，或改用 prompt-lookup 这类方法。",
     ),
     "needs_draft": (
         "方法 draft-model 需要草稿模型，而这一对模型没有。",
@@ -240,10 +285,6 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     ),
     "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
     "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
-    "vocabulary_mismatch": (
-        "词元编号 {index} 在 {target} 中是 {target_word}，在 {draft} 中却是 {draft_word}。",
-        "草稿与目标必须使用同一分词器；请选择同一系列的两个模型。",
-    ),
     "no_shared_token": ("{target} 与 {draft} 没有任何相同的词元。", "请选择同一系列的两个模型。"),
     "cache_differs": (
         "{model} 使用缓存时的输出与不用缓存时不同（相差 {gap}）。",
@@ -374,6 +415,35 @@ ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"the same laws but more work\.",
             r"\1 无法对一棵树做注意力计算：改为把根到叶的各条路径作为一批来计算，"
             r"分布相同，计算量更大。",
+        ),
+        (
+            r"Drafts could be copied from earlier texts of this session \((\d+) texts, (\d+) tokens\), "
+            r"which are not part of this record: without them the same settings may draft otherwise; "
+            r"the law is the same\.",
+            r"草稿可以抄自本会话较早的文本（\1 段，\2 个词元），记录中不含这些文本："
+            r"没有它们时，同样的设置可能起草不同的内容，分布不变。",
+        ),
+        (
+            r"(.+) has another tokenizer: its drafts are tokenised again for the target\.",
+            r"\1 的分词器不同：它的草稿会为目标模型重新分词。",
+        ),
+        (
+            r"(.+) has another tokenizer: of its (\d+) tokens, (\d+) that the target has too are "
+            r"drafted\.",
+            r"\1 的分词器不同：它有 \2 个词元，只起草目标模型也有的 \3 个。",
+        ),
+        (
+            r"On a sample text only (\d+%) of the draft's law is on them: string-match may accept "
+            r"more\.",
+            r"在一段样文上，草稿分布只有 \1 落在这些词元上：string-match 也许接受得更多。",
+        ),
+        (
+            r"Another tokenizer: Token id (\d+) is (.+) in (.+) but (.+) in (.+)\.",
+            r"分词器不同：词元编号 \1 在 \3 中是 \2，在 \5 中却是 \4。",
+        ),
+        (
+            r"Another tokenizer: (.+) and (.+) have no token id in common\.",
+            r"分词器不同：\1 与 \2 没有共同的词元编号。",
         ),
         (r"Loading (.+)", r"正在加载 \1"),
         (
