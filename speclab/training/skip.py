@@ -48,7 +48,7 @@ class SkipRecipe:
         seed: of what is dropped.
     """
 
-    steps: int = 900
+    steps: int = 800
     most_dropped: float = 0.1
     exit_scale: float = 1.0
     rotation: int = 4
