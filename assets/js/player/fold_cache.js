@@ -16,10 +16,10 @@ function targetCells(round) {
 
 // The draft reads every token it continues from: its deepest tokens are never fed to it.
 function draftCells(round) {
-  const deepest = Math.max(0, ...round.items.map((item) => item.depth)), kept = new Set(round.accepted);
+  const own = round.items.filter((item) => !fromPool(round, item.node)), deepest = Math.max(0, ...own.map((item) => item.depth)), kept = new Set(round.accepted);
   const cells = [{kind: 'kept', text: label('pending_short'), title: label('kv_pending')}];
   for (const item of round.items) {
-    const never = item.depth === deepest, done = phaseOf(item) === 'done';
+    const never = item.depth === deepest || fromPool(round, item.node), done = phaseOf(item) === 'done';
     const kind = never ? 'never' : !done ? 'new' : kept.has(item.node) ? 'kept' : 'dropped';
     cells.push({kind, text: shorten(item.name, 6), key: keyOf(item), title: label(`kv_${kind}`)});
   }
@@ -43,9 +43,9 @@ fold('cache', {
   update(body) {
     const round = store.rounds[detailRound()], context = round.raw.context_length;
     const rows = [cacheRow(label('target'), targetCells(round), context, 'counted')];
-    if (round.raw.num_draft_forwards) rows.push(cacheRow(label('draft'), draftCells(round), context, 'modelled'));
+    if (round.raw.num_draft_forwards && !layersFact(round)) rows.push(cacheRow(label('draft'), draftCells(round), context, 'modelled'));
     const legend = make('div', {class: 'legend small'}, ['kept', 'dropped', 'new', 'pending', 'never'].map((kind) => make('span', {class: 'key'}, make('span', {class: `kv ${kind} mini`, 'aria-hidden': 'true'}), label(`kv_key_${kind}`))));
-    const written = round.size + 1, dropped = round.size - round.accepted.length;
+    const riding = windowOf(round)?.tokens.length || 0, written = round.size + 1 + riding, dropped = round.size - round.accepted.length + riding;
     body.replaceChildren(make('p', {class: 'hint'}, label('kv_help', {written, dropped, n: round.index + 1})), ...rows, legend);
   },
 });
