@@ -8,7 +8,7 @@ weights that a draft multiplies, and a verification of several tokens is taken t
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,10 @@ from speclab.models.skips import SkipSet
 LONGEST = 8
 """Longest draft considered."""
 PATIENCE = 10
-"""Sets in a row that may be worse before no more sublayers are added."""
+"""Sets in a row that may be worse before no more sublayers are added, and restarts that may find
+nothing new."""
+KICK = 3
+"""Sublayers changed where no single change helps."""
 Progress = Callable[[str], None]
 Sublayer = tuple[str, int]
 """("a" or "m", layer): its attention or its MLP."""
@@ -111,7 +114,7 @@ class LayerSearch:
     """Tries sets within a budget and remembers them all.
 
     First every sublayer alone, then the least harmful ones together, then changes of one or two
-    sublayers, each kept if it helps.
+    sublayers, each kept if it helps; where none does, on from the best set with a few changed.
 
     Args:
         probe: what measures. evaluations: sets to measure at most. seed: of the changes.
@@ -141,27 +144,31 @@ class LayerSearch:
 
     def run(self) -> frozenset[Sublayer]:
         """Return the best set found within the budget, or until it was cancelled."""
-        self._try(frozenset())
+        self._measure(frozenset())
         self._together(self._least_harmful())
-        while self._change():
-            pass
+        here, vain = self.best, 0
+        while not self._is_over() and vain < PATIENCE:
+            before = len(self.tried)
+            self._climb(here)
+            vain = vain + 1 if len(self.tried) == before else 0
+            here = self._kicked()
         return self.best
 
-    def _try(self, skipped: frozenset[Sublayer]) -> bool:
-        """Measure a set if it is new and the budget allows; whether it is the best so far."""
-        if skipped in self.tried or self._is_over():
-            return False
+    def _measure(self, skipped: frozenset[Sublayer]) -> Worth | None:
+        """Return what a set is worth; None if it is not known and the budget is spent."""
+        known = self.tried.get(skipped)
+        if known is not None or self._is_over():
+            return known
         self._left -= 1
         worth = self.tried[skipped] = worth_of(self._probe, skipped)
-        better = len(self.tried) == 1 or worth.speedup > self.tried[self.best].speedup
-        if better:
+        if len(self.tried) == 1 or worth.speedup > self.tried[self.best].speedup:
             self.best = skipped
             self.history.append((len(self.tried), worth.speedup))
             self._progress(
                 f"{len(self.tried)}: {len(skipped)} of {len(self._sublayers)} skipped, acceptance "
                 f"{worth.overlap:.3f}, cost {worth.cost:.2f}, modelled speedup {worth.speedup:.3f}"
             )
-        return better
+        return worth
 
     def _is_over(self) -> bool:
         return self._left <= 0 or self._cancelled()
@@ -170,8 +177,7 @@ class LayerSearch:
         """Return sublayers by what skipping each alone costs in acceptance per work saved."""
         alone: dict[Sublayer, float] = {}
         for one in self._sublayers:
-            self._try(frozenset({one}))
-            worth = self.tried.get(frozenset({one}))
+            worth = self._measure(frozenset({one}))
             if worth is not None:
                 alone[one] = (1.0 - worth.overlap) / max(1.0 - worth.cost, 1e-9)
         return sorted(alone, key=lambda one: (alone[one], one))
@@ -179,31 +185,43 @@ class LayerSearch:
     def _together(self, ranked: Sequence[Sublayer]) -> None:
         vain = 0
         for count in range(2, len(ranked) + 1):
-            vain = 0 if self._try(frozenset(ranked[:count])) else vain + 1
+            before = self.best
+            self._measure(frozenset(ranked[:count]))
+            vain = vain + 1 if self.best is before else 0
             if vain > PATIENCE:
                 return
 
-    def _change(self) -> bool:
-        """Try every change of one sublayer and as many swaps, in random order; whether one helped.
+    def _climb(self, here: frozenset[Sublayer]) -> None:
+        """Go from a set to the first better one among its neighbours, while there is one."""
+        worth = self._measure(here)
+        while worth is not None:
+            better = None
+            for changed in self._neighbours(here):
+                found = self._measure(changed)
+                if found is None:
+                    return
+                if found.speedup > worth.speedup:
+                    better = changed, found
+                    break
+            if better is None:
+                return
+            here, worth = better
 
-        It stops at the first that helps, and goes on from there.
-        """
-        out = [one for one in self._sublayers if one not in self.best]
-        single = [self.best ^ {one} for one in self._sublayers]
-        order = self._rng.permutation(len(single))
-        swaps = []
-        if out and self.best:
-            inside = sorted(self.best)
-            for _ in range(len(single)):
-                gone = inside[int(self._rng.integers(len(inside)))]
-                come = out[int(self._rng.integers(len(out)))]
-                swaps.append((self.best - {gone}) | {come})
-        for changed in [*(single[n] for n in order), *swaps]:
-            if self._is_over():
-                return False
-            if self._try(frozenset(changed)):
-                return True
-        return False
+    def _neighbours(self, here: frozenset[Sublayer]) -> Iterator[frozenset[Sublayer]]:
+        """Yield every set with one sublayer more or fewer, then as many swaps, at random."""
+        for place in self._rng.permutation(len(self._sublayers)):
+            yield here ^ {self._sublayers[place]}
+        out, inside = [one for one in self._sublayers if one not in here], sorted(here)
+        for _ in range(len(self._sublayers) if out and inside else 0):
+            gone = inside[int(self._rng.integers(len(inside)))]
+            come = out[int(self._rng.integers(len(out)))]
+            yield (here - {gone}) | {come}
+
+    def _kicked(self) -> frozenset[Sublayer]:
+        """Return the best set with a few sublayers changed."""
+        count = min(KICK, len(self._sublayers))
+        places = self._rng.choice(len(self._sublayers), count, replace=False)
+        return self.best ^ {self._sublayers[place] for place in places}
 
 
 def usual_plan(pair: str) -> SearchPlan:

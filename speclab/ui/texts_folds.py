@@ -14,7 +14,7 @@ EN: dict[str, str] = {
     " {rest}.",
     "layers_skip": "Drafts left out {attention} attentions and {mlp} MLPs of {layers} layers.",
     "layers_exit_help": "Keys, values and hidden states of the first layers are kept, so the pass"
-    " goes on where the draft ended.",
+    " goes on where the draft ended; only the last drafted token still runs through them all.",
     "layers_skip_help": "A skipped part passes its input on. The pass of the target runs every part"
     " and writes over what the draft left in the cache.",
     "layers_none": "This round shows nothing about layers.",
@@ -103,7 +103,8 @@ ZH: dict[str, str] = {
     "layers_mlp": "MLP",
     "layers_exit": "{layers} 层中的前 {exit} 层负责起草；目标模型的前向只算其余 {rest} 层。",
     "layers_skip": "起草时跳过了 {layers} 层中的 {attention} 个注意力子层和 {mlp} 个 MLP 子层。",
-    "layers_exit_help": "前几层的键、值和隐藏状态都保留下来，目标模型的前向从草稿结束处接着算。",
+    "layers_exit_help": "前几层的键、值和隐藏状态都保留下来，目标模型的前向从草稿结束处接着算；"
+    "只有最后一个草稿词元还要走完所有层。",
     "layers_skip_help": "被跳过的子层把输入原样传下去。"
     "目标模型的前向会运行每个子层，并覆盖草稿留在缓存里的内容。",
     "layers_none": "这一轮没有关于各层的信息。",

@@ -289,7 +289,7 @@ def test_greedy_text_of_drafts_from_the_targets_own_layers(name: str) -> None:
         want = greedy_by_hand(LAYERED, prompt, 24)
         for gamma in (1, 3, 8):
             method = make_method(name, {**SELF_DRAFTS[name], "num_speculative_tokens": gamma})
-            for rule in rules_for("chain", "deterministic"):
+            for rule in rules_for("chain", "deterministic") if gamma == 3 else ("token",):
                 decoding = begin(LAYERED, prompt, method=method, sampling=GREEDY, rule=rule, n=24)
                 list(checked(decoding))
                 assert decoding.emitted == want

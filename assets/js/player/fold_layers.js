@@ -1,4 +1,5 @@
 // The layers of the target: which of them draft, and which are left for its own pass.
+const LAYERS_PADDING = 40; // of the fold's body, left and right
 const layersFact = (round) => round.evidence.find((fact) => fact.kind === 'layers' && fact.values?.length);
 
 /* One row per kind of part, each a list of shares from 0 to 1: whole layers up to an exit, or
@@ -50,7 +51,7 @@ fold('layers', {
     const legend = make('div', {class: 'legend small'}, kinds.map((kind) => make('span', {class: 'key'},
       makeSvg('svg', {class: 'tree-key', viewBox: '0 0 34 18', 'aria-hidden': 'true'}, makeSvg('g', {class: `layer ${kind}`}, makeSvg('rect', {x: 2, y: 2, width: 24, height: 14, rx: 2}),
         kind === 'skipped' ? makeSvg('path', {class: 'layer-by', d: 'M4 9h20'}) : null)), label(`layers_${kind}`))));
-    body.replaceChildren(make('p', {class: 'hint'}, layersSentence(fact, rows)), make('div', {class: 'scroll-x'}, layersDrawing(fact, rows, widthOf(body))), legend,
+    body.replaceChildren(make('p', {class: 'hint'}, layersSentence(fact, rows)), make('div', {class: 'scroll-x'}, layersDrawing(fact, rows, widthOf(body) - LAYERS_PADDING)), legend,
       make('p', {class: 'hint'}, label(fact.value ? 'layers_exit_help' : 'layers_skip_help')));
   },
 });
