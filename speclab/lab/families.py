@@ -33,6 +33,7 @@ from speclab.lab.labels import gamma_of, parse_label
 from speclab.lab.prompt_families import by_turns
 from speclab.lab.runs import check_compatible, provenance
 from speclab.methods import METHODS, make_method
+from speclab.methods.kinds import kind_of
 from speclab.models.pair import Pair
 
 SCHEMA_VERSION = 1
@@ -75,8 +76,13 @@ class FamilyPlan:
         return {0.0: self.prompts} | ({1.0: self.sampled_prompts} if self.sampled_prompts else {})
 
 
+WITHOUT_HEADS = tuple(name for name, method in METHODS.items() if kind_of(method.card) != "heads")
+"""Methods that the table of heads (`head_table`) does not hold already."""
+
 PLANS: dict[str, FamilyPlan] = {
-    "smollm2-135m": FamilyPlan(prompts=2, sampled_prompts=1, max_new_tokens=16),
+    "smollm2-135m": FamilyPlan(
+        methods=WITHOUT_HEADS, prompts=1, sampled_prompts=1, max_new_tokens=16
+    ),
 }
 """Plans of targets that are slower than the bundled one."""
 

@@ -16,7 +16,7 @@ MOST_PROMPTS, MOST_NEW_TOKENS = 6, 4096
 def families(
     pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
     methods: Annotated[
-        str, typer.Option(help="Comma list, as for bench; empty: all that the pair can run.")
+        str, typer.Option(help="Comma list, as for bench; default: the pair's, usually all.")
     ] = "",
     prompts: Annotated[
         int | None, typer.Option(help="Prompts of each family, greedy; default: the pair's.")
@@ -62,7 +62,7 @@ def families(
         if value is not None:
             whole_between(name, value, least, most)
     given = {
-        "methods": tuple(name.strip() for name in methods.split(",") if name.strip()),
+        "methods": tuple(name.strip() for name in methods.split(",") if name.strip()) or None,
         "prompts": prompts,
         "sampled_prompts": sampled_prompts,
         "max_new_tokens": max_new_tokens,

@@ -84,6 +84,11 @@ def rows_at(report: Report, temperature: float) -> list[Row]:
     ]
 
 
+def cells_of(report: Report, row: Row) -> list[Row]:
+    """Return the numbers of a line by family, and last over all of them."""
+    return [*(row["families"][name] for name in report["families"]), row]
+
+
 # --- sentences ------------------------------------------------------------------------------------
 
 
@@ -144,9 +149,9 @@ def temperatures(report: Report) -> list[float]:
 
 def table_at(report: Report, temperature: float) -> str:
     """Return the table of one temperature: a line per method, a column per family."""
-    head = [f"method, {law_text(temperature).lower()}", *report["families"]]
+    head = [f"method, {law_text(temperature).lower()}", *report["families"], "all"]
     body = [
-        [f"`{row['method']}`", *(_cell(row["families"][name]) for name in report["families"])]
+        [f"`{row['method']}`", *map(_cell, cells_of(report, row))]
         for row in rows_at(report, temperature)
     ]
     return markdown_table(head, body)
@@ -189,14 +194,15 @@ def print_families(report: Report) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    console = Console(highlight=False, width=max(console.width, 40 + 24 * len(report["families"])))
+    width = max(console.width, 64 + 24 * len(report["families"]))
+    console = Console(highlight=False, width=width)
     console.print(heading(report).replace("`", ""))
     for temperature in temperatures(report):
         table = Table(box=None, padding=(0, 1))
-        for name in (f"method, {law_text(temperature).lower()}", *report["families"]):
+        for name in (f"method, {law_text(temperature).lower()}", *report["families"], "all"):
             table.add_column(name, no_wrap=True)
         for row in rows_at(report, temperature):
-            cells = [row["families"][name] for name in report["families"]]
+            cells = cells_of(report, row)
             table.add_row(row["method"], *map(speed_text, cells))
             table.add_row("", *map(_short_counts, cells), style="dim")
         console.print()

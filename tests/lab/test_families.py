@@ -195,7 +195,9 @@ def test_a_busy_machine_is_refused(pair, monkeypatch) -> None:
 
 
 def test_plans_are_checked() -> None:
-    assert usual_plan("smollm2-135m").max_new_tokens < usual_plan("pocket").max_new_tokens
+    small = usual_plan("smollm2-135m")
+    assert small.max_new_tokens < usual_plan("pocket").max_new_tokens
+    assert "draft-model" in small.methods and "medusa" not in small.methods
     assert FamilyPlan(sampled_prompts=0).temperatures() == {0.0: 6}
     for wrong in ({"prompts": 0}, {"sampled_prompts": -1}, {"methods": ("no-such-method",)}):
         with pytest.raises(BadInput):
@@ -220,7 +222,7 @@ def test_the_table_says_where_each_method_wins_and_loses(report, capsys) -> None
     assert f"τ {cell['tau']:.2f}" in text and f"{cell['copied_share']:.0%} copied" in text
     assert f"**{cell['speedup']:.2f} ({cell['speedup_low']:.2f}–" in text
     assert "`medusa` was not run" in text and "Greedy, fastest: story `" in text
-    assert {line.count("|") for line in text.splitlines() if line.startswith("| `")} == {8}
+    assert {line.count("|") for line in text.splitlines() if line.startswith("| `")} == {9}
     print_families(report)
     assert "prompt-lookup" in capsys.readouterr().out
 
