@@ -312,10 +312,11 @@ FIGURES: dict[str, Builder] = {
 def every_figure() -> dict[str, Builder]:
     """Return every figure that a lesson may name."""
     from speclab.ui.lesson_draft_figures import DRAFT_FIGURES
+    from speclab.ui.lesson_map_figures import MAP_FIGURES
     from speclab.ui.lesson_speed_figures import SPEED_FIGURES
     from speclab.ui.lesson_tree_figures import TREE_FIGURES
 
-    return FIGURES | TREE_FIGURES | SPEED_FIGURES | DRAFT_FIGURES
+    return FIGURES | TREE_FIGURES | SPEED_FIGURES | DRAFT_FIGURES | MAP_FIGURES
 
 
 def build_figure(lab: Lab, lang: str, name: str, options: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def css_paths() -> list[Path]:
     """Return the style sheets of the pages."""
     return [
         ASSETS / "css" / name
-        for name in ("app.css", "learn.css", "learn_trees.css", "learn_speed.css")
+        for name in ("app.css", "learn.css", "learn_trees.css", "learn_speed.css", "learn_map.css")
     ]
 
 
