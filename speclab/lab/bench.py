@@ -26,6 +26,7 @@ from speclab.lab.calibration import QuietMachine
 from speclab.lab.labels import gamma_of, parse_label
 from speclab.lab.ledger import FORMULAS
 from speclab.lab.runs import open_run, provenance
+from speclab.lab.session_texts import COLD, copies_from_session
 from speclab.models.pair import Pair
 
 __all__ = ["BASELINE", "GREEDY", "BenchPlan", "measure_costs", "run_bench", "time_ours"]
@@ -259,7 +260,7 @@ def _runners(
         Runners, remarks by label, and what is measured of other programs besides.
     """
     runners: dict[Key, Runner] = {}
-    notes: dict[str, str] = {}
+    notes = {label: COLD for label in plan.labels if copies_from_session(label)}
     references: dict[str, Reference] = {}
     count = plan.max_new_tokens
     llama = None

@@ -100,6 +100,21 @@ _PRESETS = (
         max_new_tokens=96,
     ),
     Preset(
+        name="again",
+        title=LocalText("Told again", "再讲一遍"),
+        lesson=LocalText(
+            "The first run finds little to copy: a story does not repeat itself. Press Run again: "
+            "now its text is an earlier one of your session, and is copied in long stretches.",
+            "第一次运行几乎没有可抄的内容：故事不会重复自己。再按一次运行："
+            "这段文本已是本会话较早的文本，会一长段一长段地被抄写。",
+        ),
+        prompt=STORY,
+        method="suffix",
+        sampling=Sampling(temperature=0.0),
+        rule="one-hot",
+        max_new_tokens=60,
+    ),
+    Preset(
         name="json",
         title=LocalText("JSON", "JSON"),
         lesson=LocalText(

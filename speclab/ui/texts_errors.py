@@ -417,9 +417,9 @@ ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"分布相同，计算量更大。",
         ),
         (
-            r"Drafts could be copied from earlier texts of this session \((\d+) texts, (\d+) tokens\), "
-            r"which are not part of this record: without them the same settings may draft otherwise; "
-            r"the law is the same\.",
+            r"Drafts could be copied from earlier texts of this session \((\d+) texts, (\d+) "
+            r"tokens\), which are not part of this record: without them the same settings may "
+            r"draft otherwise; the law is the same\.",
             r"草稿可以抄自本会话较早的文本（\1 段，\2 个词元），记录中不含这些文本："
             r"没有它们时，同样的设置可能起草不同的内容，分布不变。",
         ),

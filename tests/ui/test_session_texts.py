@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -10,8 +11,12 @@ import pytest
 from gradio.state_holder import SessionState
 
 from speclab.core.earlier_texts import TextStore
+from speclab.engine.loop import Limits
 from speclab.lab.presets import PRESETS
+from speclab.lab.run_warnings import run_warnings
 from speclab.methods import METHODS
+from speclab.methods.prompt_lookup import PromptLookup
+from speclab.methods.suffix import Suffix
 from speclab.models.catalogue import PAIRS
 from speclab.ui.backend import Lab, PairCache
 from speclab.ui.running import Runner, StopFlag
@@ -19,6 +24,7 @@ from speclab.ui.session_texts import MAX_PAIRS, SessionTexts, kept_html
 from speclab.ui.settings import from_preset
 from speclab.ui.tab_watch import Watch
 from speclab.ui.texts import EN, WORDS
+from speclab.ui.texts_errors import sentence
 from tests.ui import fake_lab
 
 
@@ -125,6 +131,17 @@ def test_the_line_says_how_many_and_forgets() -> None:
     assert watch._on_forget(texts) == [kept_html(EN, 0)] and len(texts) == 0
     for words in WORDS.values():
         assert "3" in kept_html(words, 3) and "role" in kept_html(words, 0)
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "2 texts, 3 tokens"), ("zh", "2 段，3 个词元")])
+def test_a_record_says_that_its_drafts_may_come_from_elsewhere(lang: str, words: str) -> None:
+    store, limits = TextStore("pocket"), Limits(max_new_tokens=1, max_context=99)
+    store.add((1,))
+    store.add((2, 3))
+    pair: Any = SimpleNamespace(drafts=())
+    (told,) = run_warnings(pair, Suffix(), (1,), limits, store.snapshot())
+    assert words in sentence(told, lang)
+    assert run_warnings(pair, PromptLookup(), (1,), limits, store.snapshot()) == ()
 
 
 def test_a_worker_in_another_process_starts_cold(monkeypatch: pytest.MonkeyPatch) -> None:
