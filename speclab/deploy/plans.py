@@ -17,7 +17,10 @@ Family = Literal[
     "plain",
     "draft-model",
     "draft-tree",
+    "string-match",
+    "token-intersection",
     "n-gram",
+    "suffix",
     "medusa",
     "hydra",
     "eagle-1",
@@ -25,6 +28,7 @@ Family = Literal[
     "eagle-3",
     "mtp",
     "parallel-mtp",
+    "early-exit",
     "other",
 ]
 """What engines tell apart; a method of SpecLab belongs to one, by what it needs."""
@@ -84,7 +88,9 @@ class Wish:
     @property
     def width(self) -> int:
         """At most how many candidates follow one token."""
-        return int(self.params.get("top_k", self.params.get("width", 1)))
+        names = ("top_k", "width", "branches")
+        named = next((int(self.params[name]) for name in names if name in self.params), 1)
+        return self.drafted if self.params.get("mode") == "tree" else named
 
     @property
     def nodes(self) -> int:
@@ -94,7 +100,7 @@ class Wish:
                 return int(self.params[name])
         if "width" in self.params:
             return sum(self.width**level for level in range(1, int(self.params["depth"]) + 1))
-        return int(self.params.get(self.length_name, 0))
+        return int(self.params.get(self.length_name, 0)) * int(self.params.get("branches", 1))
 
     @property
     def is_chain(self) -> bool:
@@ -189,14 +195,24 @@ def family_of(card: MethodCard) -> Family:
         return "eagle-2" if "draft_sampling" in params else "eagle-1"
     if any(need.startswith("head:") for need in card.needs):
         return "other"
+    if {"early_exit"} == card.needs and {"exit_layer", "num_speculative_tokens"} <= params:
+        return "early-exit"
     if "draft_model" in card.needs:
         return _drafted(card, params)
+    if card.reads_earlier_texts and not card.needs:
+        return "suffix"
     if {"max_ngram", "num_speculative_tokens"} <= params and not card.needs:
         return "n-gram"
     return "plain" if not card.needs and not params else "other"
 
 
 def _drafted(card: MethodCard, params: set[str]) -> Family:
+    if "retokenised" in card.provides:
+        return "string-match"
+    if "shared_tokens" in card.provides:
+        return "token-intersection"
+    if "nested" in card.provides:
+        return "other"
     if "num_speculative_tokens" in params and "tree" not in card.provides:
         return "draft-model"
     return "draft-tree" if {"depth", "width"} <= params else "other"

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from speclab.core.protocols import needed
 from speclab.core.records import Timing, Trace
 from speclab.core.theory import walltime_speedup
 from speclab.lab.head_numbers import DIGITS, Measured, tau
 from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.ledger import LoadedShape, memory_of, shape_of, work_of
-from speclab.methods import METHODS
+from speclab.methods import METHODS, make_method
 from speclab.models.pair import Pair
 from speclab.stats.intervals import paired_rate_interval
 from speclab.stats.pace import Pace, burst_gaps_s, gap_edges_s, gap_histogram, pace_of
@@ -147,17 +148,20 @@ class Table:
         return found
 
     def _drafts(self, label: str) -> bool:
-        return "draft_model" in METHODS[parse_label(label)[0]].card.needs
+        card = METHODS[parse_label(label)[0]].card
+        return "draft_model" in card.needs and "nested" not in card.provides
 
     def _work(self, label: str, counted: Sequence[Trace]) -> dict[str, Any]:
-        needs = METHODS[parse_label(label)[0]].card.needs
+        method = make_method(*parse_label(label))
+        needs, nested = needed(method), "nested" in method.card.provides
         target, draft = self.shapes
         memory = memory_of(self.pair, needs)
         if target is None:
             return {"memory": memory}
         used = draft if "draft_model" in needs else None
         chains = all(round_.tree.is_chain for trace in counted for round_ in trace.rounds)
-        known = chains and used is not None if needs & {"draft_model"} else not _has_head(needs)
+        plain = chains and used is not None and not nested
+        known = plain if needs & {"draft_model"} else not _has_head(needs)
         work = work_of(counted, target, used, counted=known)
         emitted = sum(len(trace.emitted) for trace in counted)
         return {**work.per_token(emitted), "memory": memory}

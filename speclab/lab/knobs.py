@@ -7,7 +7,7 @@ from speclab.lab.labels import parse_label
 from speclab.methods import METHODS, make_method
 
 DEPTHS = ("num_speculative_tokens", "num_heads", "depth")
-WIDTHS = ("width", "top_k")
+WIDTHS = ("width", "top_k", "num_drafts")
 BUDGETS = ("tree_nodes", "total_tokens")
 
 

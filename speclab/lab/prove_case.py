@@ -9,14 +9,16 @@ from typing import Any, Literal
 from speclab.core.codec import encode_record
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, VerifyRule, taps_of
+from speclab.core.protocols import DraftKit, Method, VerifyRule, needed, taps_of
 from speclab.core.randomness import Randomness
 from speclab.core.rules import rule_named
 from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.lab.runs import ParamValue, check_compatible, heads_of, model_id, provenance
 from speclab.methods import make_method
+from speclab.models.bigrams import bundled_likeliest
 from speclab.models.pair import Pair
+from speclab.models.skips import bundled_skips
 from speclab.models.stops import bundled_stops
 from speclab.stats.report import Report, check_level
 from speclab.testing import exact_bias
@@ -87,6 +89,10 @@ class ProveSpec:
         return {**asdict(self), "sampling": asdict(self.sampling)}
 
 
+OF_ROWS = frozenset({"draft_model", "second_draft", "tree_mask", "path_batch", "rollback"})
+"""Needs that a memo over a target meets, or that are no business of the target."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A spec with everything looked up: what both proofs start from.
@@ -113,6 +119,12 @@ class Case:
         """Return the target features that method and heads read; a memo has none."""
         return taps_of(self.method, self.heads)
 
+    @property
+    def on_cache(self) -> bool:
+        """Return whether the method reads more of the target than rows: features, or its layers."""
+        own = {need for need in needed(self.method) - OF_ROWS if not need.startswith("head:")}
+        return bool(self.taps or own)
+
     def begin(self, rng: Randomness, pair: Pair, rule: VerifyRule | None = None) -> Decoding:
         """Open a run of the unmodified decode loop on the models of `pair`.
 
@@ -125,10 +137,13 @@ class Case:
             eos_ids=self.limits.eos_ids,
             vocab_size=pair.target.vocab_size,
             drafts=pair.drafts,
+            foreign=pair.foreign,
             target=session,
             prefill_features=session.prefill_features if self.taps else {},
             heads=self.heads,
             stops=bundled_stops(pair.name),
+            skips=bundled_skips(pair.name),
+            likeliest=bundled_likeliest(pair.name),
             clock=ScriptedClock(),
         )
         return Decoding(
@@ -144,7 +159,7 @@ class Case:
     def about(self) -> dict[str, Any]:
         """Return what ran: versions, models with their sources, device and dtype."""
         pair = self.pair
-        models = (pair.target, *pair.drafts)
+        models = (pair.target, *pair.drafts_for(needed(self.method)))
         return {
             "versions": provenance(),
             "pair": pair.name,

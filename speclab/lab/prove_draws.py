@@ -54,7 +54,7 @@ class Workbench:
         self.case, pair, sampling = case, case.pair, case.spec.sampling
         self._texts = TextTree()
         self.fast = _draws_chains(case) and case.rule.name in PLACE_BY_PLACE
-        memo = not isinstance(pair.target, ToyModel) and not case.taps
+        memo = not isinstance(pair.target, ToyModel) and not case.on_cache
         keep = memo and not self.fast
         self.target = PrefixRows(pair.target, case.tokens, sampling, keep_rows=keep)
         self.draft: PrefixRows | None = None

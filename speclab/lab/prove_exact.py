@@ -51,15 +51,15 @@ def prove_exact(
     """
     begun = time.perf_counter()
     case = look_up(pair, spec)
-    models = pair if case.taps else exact_models(pair)
+    models = pair if case.on_cache else exact_models(pair)
 
     def start(rng: Randomness) -> Decoding:
         return case.begin(rng, models)
 
     law = exact_law(start, max_leaves=max_leaves, progress=progress)
-    judge = pair.target if case.taps else HeldRows(models.target)
+    judge = pair.target if case.on_cache else HeldRows(models.target)
     target = target_law(judge, case.tokens, spec.sampling, case.limits)
-    tolerance = REAL_CACHE_TOLERANCE.get(pair.dtype, TOLERANCE) if case.taps else TOLERANCE
+    tolerance = REAL_CACHE_TOLERANCE.get(pair.dtype, TOLERANCE) if case.on_cache else TOLERANCE
     difference = largest_difference(law.probs, target)
     texts = law.probs.keys() | target.keys()
     apart = sum(abs(law.probs.get(text, 0.0) - target.get(text, 0.0)) for text in texts)

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speclab.core.errors import SpeclabError
+from speclab.core.protocols import needed
 from speclab.core.records import Trace
 from speclab.lab.bench import processor_name
 from speclab.lab.head_files import head_facts
 from speclab.lab.race_plan import Lane, RacePlan, rule_for
-from speclab.methods import METHODS
+from speclab.methods import METHODS, make_method
 from speclab.models.catalogue import PAIRS
 
 WARM_TOKENS = 8
@@ -246,9 +247,11 @@ def added_memory(trace: Trace) -> AddedMemory | None:
     a head stands in its manifest.
     """
     spec = trace.spec
-    needs = METHODS[spec.method].card.needs if spec.method in METHODS else frozenset()
+    known = spec.method in METHODS
+    needs = needed(make_method(spec.method, dict(spec.params))) if known else frozenset()
     folder = PAIRS[spec.pair].heads if spec.pair in PAIRS else ""
-    sizes = [model.num_parameters for model in spec.drafts[:1] if "draft_model" in needs]
+    used = 2 if "second_draft" in needs else 1
+    sizes = [model.num_parameters for model in spec.drafts[:used] if "draft_model" in needs]
     for kind in (need.removeprefix("head:") for need in needs if need.startswith("head:")):
         facts = head_facts(folder, kind)
         sizes.append(facts.parameters if facts else 0)

@@ -7,16 +7,29 @@ from typing import Any
 from speclab.core.errors import BadInput
 from speclab.core.protocols import Method
 from speclab.methods.autoregressive import Autoregressive
+from speclab.methods.cascade import Cascade
+from speclab.methods.draft_and_verify import DraftAndVerify
 from speclab.methods.draft_model import DraftModel
 from speclab.methods.draft_tree import DraftTree
 from speclab.methods.eagle1 import Eagle1
 from speclab.methods.eagle2 import Eagle2
 from speclab.methods.eagle3 import Eagle3
+from speclab.methods.early_exit import EarlyExit
 from speclab.methods.hydra import Hydra
+from speclab.methods.jacobi import Jacobi
+from speclab.methods.kangaroo import Kangaroo
+from speclab.methods.lookahead import Lookahead
+from speclab.methods.lookahead_draft import LookaheadDraft
 from speclab.methods.medusa import Medusa
 from speclab.methods.mtp import Mtp
+from speclab.methods.multi_draft import MultiDraft
 from speclab.methods.parallel_mtp import ParallelMtp
 from speclab.methods.prompt_lookup import PromptLookup
+from speclab.methods.quantspec import QuantSpec
+from speclab.methods.staged import Staged
+from speclab.methods.string_match import StringMatch
+from speclab.methods.suffix import Suffix
+from speclab.methods.token_intersection import TokenIntersection
 
 METHODS: dict[str, type[Method]] = {
     method.card.name: method
@@ -24,7 +37,20 @@ METHODS: dict[str, type[Method]] = {
         Autoregressive,
         DraftModel,
         PromptLookup,
+        Suffix,
+        Jacobi,
+        Lookahead,
+        LookaheadDraft,
         DraftTree,
+        MultiDraft,
+        Staged,
+        Cascade,
+        StringMatch,
+        TokenIntersection,
+        EarlyExit,
+        DraftAndVerify,
+        Kangaroo,
+        QuantSpec,
         Medusa,
         Hydra,
         Eagle1,

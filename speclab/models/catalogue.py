@@ -25,6 +25,7 @@ PAIRS: dict[str, PairEntry] = {
             ),
             target="bundled:pocket/target",
             draft="bundled:pocket/draft",
+            more_drafts=("bundled:pocket-tiny",),
             heads="pocket",
             licence="Apache-2.0",
             download_bytes=0,
@@ -45,6 +46,21 @@ PAIRS: dict[str, PairEntry] = {
             memory_bytes=64 * MIB,
         ),
         PairEntry(
+            name="pocket-foreign",
+            title=LocalText("Pocket with a draft of another tokenizer", "Pocket，分词器不同的草稿"),
+            about=LocalText(
+                "The same target with the draft of SmolLM2, whose tokens are others: what it says "
+                "has to be tokenised again.",
+                "同一个目标模型，草稿模型来自 SmolLM2，词元不同：它起草的内容要重新分词。",
+            ),
+            target="bundled:pocket/target",
+            draft="bundled:smollm2-135m-draft",
+            heads="pocket",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=96 * MIB,
+        ),
+        PairEntry(
             name="pocket-mtp",
             title=LocalText("Pocket MTP (own modules)", "Pocket MTP（自带多词元预测模块）"),
             about=LocalText(
@@ -59,6 +75,22 @@ PAIRS: dict[str, PairEntry] = {
             licence="Apache-2.0",
             download_bytes=0,
             memory_bytes=64 * MIB,
+        ),
+        PairEntry(
+            name="pocket-int8kv",
+            title=LocalText("Pocket, 8-bit cache", "Pocket，8 比特缓存"),
+            about=LocalText(
+                "Pocket's weights with old keys and values read at 8 bits: another law, with its own "
+                "baseline; the target of QuantSpec.",
+                "Pocket 的权重，较早的键和值按 8 比特读取：这是另一个分布，有自己的基线；"
+                "QuantSpec 的目标模型。",
+            ),
+            target="bundled:pocket/target",
+            draft="bundled:pocket/draft",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=96 * MIB,
+            cache="hierarchical",
         ),
         PairEntry(
             name="smollm2-135m",
@@ -77,11 +109,29 @@ PAIRS: dict[str, PairEntry] = {
             chat=True,
         ),
         PairEntry(
+            name="smollm2-135m-int8kv",
+            title=LocalText("SmolLM2-135M, 8-bit cache", "SmolLM2-135M，8 比特缓存"),
+            about=LocalText(
+                "The same weights with old keys and values read at 8 bits: another law, with its own "
+                "baseline.",
+                "同样的权重，较早的键和值按 8 比特读取：这是另一个分布，有自己的基线。",
+            ),
+            target="HuggingFaceTB/SmolLM2-135M-Instruct",
+            draft="bundled:smollm2-135m-draft",
+            licence="Apache-2.0",
+            download_bytes=270 * MIB,
+            memory_bytes=900 * MIB,
+            dtype="bfloat16",
+            chat=True,
+            cache="hierarchical",
+        ),
+        PairEntry(
             name="smollm2-360m",
             title=LocalText("SmolLM2-360M ← 135M", "SmolLM2-360M ← 135M"),
             about=LocalText("Two models of one public family.", "同一公开系列的两个模型。"),
             target="HuggingFaceTB/SmolLM2-360M-Instruct",
             draft="HuggingFaceTB/SmolLM2-135M-Instruct",
+            more_drafts=("bundled:smollm2-135m-draft",),
             licence="Apache-2.0",
             download_bytes=1000 * MIB,
             memory_bytes=1100 * MIB,
@@ -175,9 +225,8 @@ def pair_entry(name: str) -> PairEntry:
     if name == TOY.name:
         return TOY
     if name.startswith(CUSTOM):
-        target, bar, draft = name.removeprefix(CUSTOM).partition("|")
-        target, draft = target.strip(), draft.strip()
-        if not (target and bar and draft):
+        target, *drafts = (part.strip() for part in name.removeprefix(CUSTOM).split("|"))
+        if not (target and drafts and all(drafts)):
             raise BadInput(
                 f"A custom pair needs a target and a draft, not {name!r}.",
                 "Write custom:TARGET|DRAFT with two hub ids or local folders.",
@@ -185,10 +234,11 @@ def pair_entry(name: str) -> PairEntry:
             )
         return PairEntry(
             name=name,
-            title=LocalText(f"{target} ← {draft}", f"{target} ← {draft}"),
+            title=LocalText(" ← ".join((target, *drafts)), " ← ".join((target, *drafts))),
             about=LocalText("Chosen by you.", "由你选择。"),
             target=target,
-            draft=draft,
+            draft=drafts[0],
+            more_drafts=tuple(drafts[1:]),
             licence="see its model card",
             download_bytes=0,
             memory_bytes=0,
@@ -212,6 +262,8 @@ def load_pair(
     progress: Callable[[str], None] | None = None,
 ) -> Pair:
     """Load a pair of the catalogue, or "custom:TARGET|DRAFT" (hub ids or local folders).
+
+    Further drafts, each smaller than the one before, follow after further bars.
 
     Args:
         name: which pair.

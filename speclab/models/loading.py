@@ -16,10 +16,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, SpeclabError
 from speclab.models.catalogue import SPACE_MAX_BYTES, local_path, on_space
+from speclab.models.foreign import ForeignDraft, IntersectionHandle
 from speclab.models.heads.shelf import HeadShelf
 from speclab.models.pair import Pair, PairEntry
 from speclab.models.precision import multiplies_bfloat16
-from speclab.models.text import TextCodec, check_same_vocabulary
+from speclab.models.quantised_target import with_cache
+from speclab.models.text import TextCodec, vocabulary_difference
 from speclab.models.transformer import TransformerHandle, VocabMap, is_out_of_memory
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "models"
@@ -29,6 +31,7 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+VOCAB_MAP = "vocab_map.safetensors"
 Progress = Callable[[str], None]
 
 
@@ -95,7 +98,7 @@ def locate(identifier: str, progress: Progress) -> Weights:
                 code="bundled_missing",
                 values={"name": folder.name},
             )
-        tokenizer = folder if (folder / "tokenizer.json").exists() else folder.parent
+        tokenizer = _bundled_tokenizer(folder)
         source = f"{identifier}@{bundled_hash(folder)}"
         return Weights(path=str(folder), tokenizer=str(tokenizer), source=source, bundled=True)
     local = local_path(identifier)
@@ -111,6 +114,19 @@ def locate(identifier: str, progress: Progress) -> Weights:
     if identifier == "HuggingFaceTB/SmolLM2-135M-Instruct":
         return _locate_smollm2(identifier, progress)
     return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
+
+
+def _bundled_tokenizer(folder: Path) -> Path:
+    """Return the folder of the tokenizer: the one that the manifest names, its own or its parent.
+
+    A parent without a tokenizer stands for the target's: the weights were trained with its ids.
+    """
+    manifest = folder / "manifest.json"
+    if manifest.exists():
+        name = json.loads(manifest.read_text(encoding="utf-8")).get("tokenizer")
+        if name:
+            return ASSETS / name
+    return folder if (folder / "tokenizer.json").exists() else folder.parent
 
 
 def bundled_hash(folder: Path) -> str:
@@ -242,7 +258,7 @@ def load_tokenizer(weights: Weights) -> Any:
 
 def read_vocab_map(folder: Path, target_vocab: int) -> VocabMap | None:
     """Return the map of a draft with a reduced vocabulary; None when it shares the target's ids."""
-    file = folder / "vocab_map.safetensors"
+    file = folder / VOCAB_MAP
     if not file.exists():
         return None
     from safetensors.numpy import load_file
@@ -271,10 +287,13 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Progress) -> Pair:
     """Load the pair of `entry`; see `catalogue.load_pair`."""
+    from speclab.models.smaller_drafts import load_smaller_draft
+
     device = choose_device(device)
     dtype = choose_dtype(dtype, entry.dtype, device)
     target_at, draft_at = locate(entry.target, progress), locate(entry.draft, progress)
-    needed = entry.memory_bytes or _estimate(entry, (target_at, draft_at))
+    smaller_at = [locate(each, progress) for each in entry.more_drafts]
+    needed = entry.memory_bytes or _estimate(entry, (target_at, draft_at, *smaller_at))
     if device == "cpu":
         check_memory(
             needed * (4 if dtype == "float64" else 2 if dtype == "float32" else 1), entry.name
@@ -285,38 +304,76 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
     vocab = int(target_model.config.vocab_size)
     progress(f"Loading {draft_at.source}")
     draft_model = load_model(draft_at, dtype, device)
-    vocab_map = read_vocab_map(Path(draft_at.path), vocab) if draft_at.bundled else None
-    if not draft_at.bundled:
-        check_same_vocabulary(
-            tokenizer, load_tokenizer(draft_at), target_at.source, draft_at.source
-        )
+    other, why = other_tokenizer(tokenizer, target_at, draft_at)
+    codec = TextCodec(
+        tokenizer, prepend_bos=entry.target.startswith("bundled:"), chat_by_default=entry.chat
+    )
     target = TransformerHandle(
         model=target_model,
         name=_short(target_at),
         vocab_size=vocab,
         source=_with_revision(target_at, target_model),
     )
+    target = with_cache(target, entry.cache)
+    own_codec = None if other is None else TextCodec(other)
+    width = vocab if own_codec is None else _own_width(draft_at, draft_model, own_codec)
     draft = TransformerHandle(
         model=draft_model,
         name=_short(draft_at),
-        vocab_size=vocab,
-        vocab_map=vocab_map,
+        vocab_size=width,
+        vocab_map=read_vocab_map(Path(draft_at.path), width) if draft_at.bundled else None,
         source=_with_revision(draft_at, draft_model),
     )
-    codec = TextCodec(
-        tokenizer, prepend_bos=entry.target.startswith("bundled:"), chat_by_default=entry.chat
-    )
+    foreign = None if own_codec is None else ForeignDraft.of(draft, own_codec, target, codec)
+    smaller = [
+        load_smaller_draft(each, target, tokenizer, target_at, (dtype, device))
+        for each in smaller_at
+    ]
     return Pair(
         name=entry.name,
         target=target,
-        drafts=(draft,),
+        drafts=(
+            draft if foreign is None else IntersectionHandle(foreign=foreign, vocab_size=vocab),
+            *smaller,
+        ),
+        foreign=foreign,
         codec=codec,
         eos_ids=end_ids(target_model, tokenizer),
         device=device,
         dtype=dtype,
         heads=HeadShelf(ASSETS / "heads" / entry.heads if entry.heads else None, target),
-        notes=(f"target: {target.source}", f"draft: {draft.source}"),
+        notes=(
+            f"target: {target.source}",
+            f"draft: {draft.source}",
+            *(() if foreign is None else (f"Another tokenizer: {why}",)),
+            *(f"second draft: {each.source}" for each in smaller),
+        ),
     )
+
+
+def other_tokenizer(
+    tokenizer: Any, target_at: Weights, draft_at: Weights
+) -> tuple[Any | None, str]:
+    """Return the draft's tokenizer if its ids stand for other strings, and what differs first.
+
+    A bundled draft without a tokenizer has the target's ids.
+    """
+    theirs, ours = (Path(place.tokenizer) / "tokenizer.json" for place in (draft_at, target_at))
+    if not theirs.exists():
+        same = draft_at.bundled
+    else:
+        same = ours.exists() and theirs.read_bytes() == ours.read_bytes()
+    if same:
+        return None, ""
+    other = load_tokenizer(draft_at)
+    difference = vocabulary_difference(tokenizer, other, target_at.source, draft_at.source)
+    return (other, difference) if difference else (None, "")
+
+
+def _own_width(place: Weights, model: Any, codec: TextCodec) -> int:
+    """Return how many ids of its tokenizer a draft has: all of them, where a map reduces them."""
+    mapped = place.bundled and (Path(place.path) / VOCAB_MAP).exists()
+    return codec.num_ids if mapped else int(model.config.vocab_size)
 
 
 def _short(weights: Weights) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from speclab.core.protocols import LocalText, ModelHandle
+from speclab.models.foreign import ForeignDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,12 @@ class PairEntry:
         licence: of the target's weights.
         download_bytes: what loading may fetch; 0 for bundled weights.
         memory_bytes: about how much memory both models take in the default dtype.
+        more_drafts: smaller drafts, in the same notation, for methods that use two.
         dtype: default dtype on a CPU.
         chat: use the chat template by default.
         heads: folder of bundled heads trained for this target; empty: none.
+        cache: how the target keeps keys and values: in full precision, or old ones in two nibbles
+            (`models.quantised_cache`). The choice is the target's, and so the pair's: it sets the law.
     """
 
     name: str
@@ -34,11 +38,14 @@ class PairEntry:
     dtype: str = "float32"
     chat: bool = False
     heads: str = ""
+    more_drafts: tuple[str, ...] = ()
+    cache: Literal["full", "hierarchical"] = "full"
 
     @property
     def bundled(self) -> bool:
         """Whether everything comes with the lab."""
-        return self.target.startswith("bundled:") and self.draft.startswith("bundled:")
+        sources = (self.target, self.draft, *self.more_drafts)
+        return all(source.startswith("bundled:") for source in sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,7 @@ class Pair:
         codec: a `models.text.TextCodec`.
         eos_ids: ids that end the text.
         heads: trained heads of the target by name, loaded when asked for.
+        foreign: the first draft in its own ids, where it has another tokenizer.
         notes: sentences about where the weights came from.
     """
 
@@ -60,4 +68,12 @@ class Pair:
     device: str = "cpu"
     dtype: str = "float32"
     heads: Mapping[str, Any] = field(default_factory=dict)
+    foreign: ForeignDraft | None = None
     notes: tuple[str, ...] = ()
+
+    def drafts_for(self, needs: frozenset[str]) -> tuple[ModelHandle, ...]:
+        """Return the drafts that stand for this pair under a method with these needs.
+
+        The first one, which names the pair even where it drafts nothing; two where two are used.
+        """
+        return self.drafts[: 2 if "second_draft" in needs else 1]

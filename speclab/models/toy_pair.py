@@ -10,6 +10,8 @@ from speclab.models.toy import ToyModel
 
 LETTERS = "abcd"
 TARGET_SEED, DRAFT_SEED, CONCENTRATION = 2, 5, 1.5
+SECOND_SEED = 11
+"""Of a second, smaller draft: a table that looks at one letter instead of two."""
 
 
 class LetterCodec:
@@ -54,19 +56,26 @@ class LetterCodec:
 
 def load_toy() -> Pair:
     """Build the toy pair; needs neither weights nor torch."""
-    target, draft = (
-        ToyModel.random(seed, vocab_size=len(LETTERS), concentration=CONCENTRATION, name=name)
-        for seed, name in ((TARGET_SEED, "toy-target"), (DRAFT_SEED, "toy-draft"))
+    target, draft, second = (
+        ToyModel.random(
+            seed, vocab_size=len(LETTERS), order=order, concentration=CONCENTRATION, name=name
+        )
+        for seed, order, name in (
+            (TARGET_SEED, 2, "toy-target"),
+            (DRAFT_SEED, 2, "toy-draft"),
+            (SECOND_SEED, 1, "toy-second-draft"),
+        )
     )
     return Pair(
         name="toy",
         target=target,
-        drafts=(draft,),
+        drafts=(draft, second),
         codec=LetterCodec(),
         eos_ids=frozenset(),
         dtype="float64",
         notes=(
             f"target: random table, seed {TARGET_SEED}",
             f"draft: random table, seed {DRAFT_SEED}",
+            f"second draft: random table over one letter, seed {SECOND_SEED}",
         ),
     )

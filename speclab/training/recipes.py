@@ -77,11 +77,32 @@ def train_mtp(output: Path | None, resume: bool, target: str) -> None:
         mtp_frozen.train(target, output, resume=resume)
 
 
+def train_pocket_skip(output: Path | None, resume: bool, target: str) -> None:
+    """Train the target of `pocket-skip`, which can be left early, from the weights of `pocket`."""
+    from speclab.training import skip_pair
+
+    skip_pair.train(output, resume=resume)
+
+
+def train_kangaroo(output: Path | None, resume: bool, target: str) -> None:
+    """Train Kangaroo's adapter behind the early layers of a pair's frozen target."""
+    from speclab.training import kangaroo
+
+    kangaroo.train(target, output, resume=resume)
+
+
 def train_draft_stop(output: Path | None, resume: bool, target: str) -> None:
     """Train the learned stops of a pair's chain drafters (minutes; nothing to resume)."""
     from speclab.training import draft_stop
 
     draft_stop.train(target, output)
+
+
+def count_likeliest(output: Path | None, resume: bool, target: str) -> None:
+    """Count which token most often follows each in the corpus (seconds): a cascade's last level."""
+    from speclab.training import likeliest
+
+    likeliest.write_table(output or Path("runs/likeliest/pocket.json"))
 
 
 RECIPES: dict[str, RecipeRunner] = {
@@ -93,5 +114,8 @@ RECIPES: dict[str, RecipeRunner] = {
     "eagle1": train_eagle1,
     "eagle3": train_eagle3,
     "mtp": train_mtp,
+    "pocket-skip": train_pocket_skip,
+    "kangaroo": train_kangaroo,
     "draft-stop": train_draft_stop,
+    "likeliest": count_likeliest,
 }

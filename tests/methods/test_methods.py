@@ -46,7 +46,8 @@ def test_the_ends_of_every_slider_work(name: str) -> None:
             chain = value == "drawn" or param.name == "draft_length"
             if chain and any(other.name == "top_k" for other in METHODS[name].card.params):
                 params["top_k"] = 1
-            text, _ = run(TARGET, (0, 1, 0), method=make_method(name, params), drafts=[DRAFT], n=12)
+            method, drafts = make_method(name, params), [DRAFT, DRAFT]
+            text, _ = run(TARGET, (0, 1, 0), method=method, drafts=drafts, n=12)
             assert len(text) == 12
 
 
