@@ -175,6 +175,7 @@ def begin(
         eos_ids=frozenset(eos),
         vocab_size=target.vocab_size,
         drafts=tuple(drafts),
+        foreign=getattr(drafts[0], "foreign", None) if drafts else None,
         target=session,
         prefill_features=session.prefill_features,
         heads=heads_for(target),

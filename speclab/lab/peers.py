@@ -210,7 +210,7 @@ def transformers_runners(
     for label in labels:
         method, params = parse_label(label)
         name, gamma = peer_of(label), gamma_of(label)
-        if method == "draft-model":
+        if method == "draft-model" and pair.foreign is None:
             helper = assistant_of(pair, gamma)
             runners[name] = _generate(pair, name, count, sampling, helper)
             if pair.drafts[0].vocab_map is not None:

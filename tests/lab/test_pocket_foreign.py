@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from greedy_kit import check_greedy_text, greedy
+from greedy_kit import greedy
 
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Method
 from speclab.core.randomness import Randomness
 from speclab.core.rules import RULES
 from speclab.engine.loop import Decoding, Limits
+from speclab.engine.memo import MemoHandle
+from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.runs import generate
 from speclab.methods import make_method
 from speclab.models.catalogue import load_pair
+from speclab.models.foreign import IntersectionHandle
 from speclab.models.pair import Pair
 from speclab.testing import exact_law, largest_difference, target_law
 
@@ -23,13 +27,17 @@ PROMPT = "Once upon a time, Once upon a"
 
 
 @pytest.fixture(scope="module")
-def pair64() -> Pair:
+def pair() -> Pair:
     return load_pair("pocket-foreign", device="cpu", dtype="float64")
 
 
 @pytest.fixture(scope="module")
-def pair() -> Pair:
-    return load_pair("pocket-foreign", device="cpu")
+def held(pair: Pair) -> Pair:
+    """The pair with a memo over either model, for many runs of one prompt."""
+    assert pair.foreign is not None
+    foreign = replace(pair.foreign, model=MemoHandle(pair.foreign.model))
+    draft = IntersectionHandle(foreign=foreign, vocab_size=pair.target.vocab_size)
+    return replace(pair, target=MemoHandle(pair.target), drafts=(draft,), foreign=foreign)
 
 
 def begin(pair: Pair, method: Method, rule: str, limits: Limits, rng: Randomness) -> Decoding:
@@ -61,34 +69,32 @@ def begin(pair: Pair, method: Method, rule: str, limits: Limits, rng: Randomness
         ("token-intersection", 1, "token"),
     ],
 )
-def test_exact_law(pair64: Pair, name: str, gamma: int, rule: str) -> None:
+def test_exact_law(held: Pair, name: str, gamma: int, rule: str) -> None:
     method = make_method(name, {"num_speculative_tokens": gamma})
-    limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=pair64.eos_ids)
-    want = target_law(pair64.target, pair64.codec.encode(PROMPT), TOP_3, limits)
-    found = exact_law(partial(begin, pair64, method, rule, limits))
+    limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=held.eos_ids)
+    want = target_law(held.target, held.codec.encode(PROMPT), TOP_3, limits)
+    found = exact_law(partial(begin, held, method, rule, limits))
     assert sum(found.probs.values()) == pytest.approx(1.0, abs=1e-12)
-    assert largest_difference(found.probs, want) < 1e-9
+    assert largest_difference(found.probs, want) < 1e-12
+
+
+HARD = (
+    "A smile 😀 👨‍👩‍👧 and",
+    "从前有一只狐狸，住在河边。",
+    "two  spaces   and\n\n\tlines\n",
+    "<|im_start|>user\nHi<|im_end|>\n",
+)
 
 
 @pytest.mark.parametrize("name", ["string-match", "token-intersection"])
-def test_greedy_text_is_the_targets_own(pair: Pair, pair64: Pair, name: str) -> None:
-    ties, accepted = check_greedy_text(pair, pair64, name, 20)
-    assert ties <= 2 and accepted > 20
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A smile 😀 👨‍👩‍👧 and",
-        "从前有一只狐狸，住在河边。",
-        "two  spaces   and\n\n\tlines\n",
-        "<|im_start|>user\nHi<|im_end|>\n",
-    ],
-)
-def test_hard_texts(pair64: Pair, text: str) -> None:
-    plain = greedy(pair64, text, "autoregressive", tokens=16)
-    for name in ("string-match", "token-intersection"):
-        assert greedy(pair64, text, name, tokens=16).emitted == plain.emitted
+def test_greedy_text_is_the_targets_own(pair: Pair, name: str) -> None:
+    accepted = 0
+    for text in (*HARD, *(text for _, text in bench_prompts(False, 20))):
+        plain = greedy(pair, text, "autoregressive", tokens=8)
+        fast = greedy(pair, text, name, tokens=8, num_speculative_tokens=3)
+        assert fast.emitted == plain.emitted
+        accepted += sum(round_.num_accepted for round_ in fast.rounds)
+    assert accepted > 10
 
 
 def test_both_vocabularies_share_enough_and_it_is_told(pair: Pair) -> None:

@@ -10,11 +10,11 @@ from tiny_pairs import tiny_llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, PairMismatch
+from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory
 from speclab.lab.runs import generate
 from speclab.models import loading
 from speclab.models.catalogue import PAIRS, load_pair, pair_entry
-from speclab.models.text import TextCodec, check_same_vocabulary
+from speclab.models.text import TextCodec, vocabulary_difference
 
 TEXT = ["Once upon a time there was a fox.", "好 😀 naïve  two spaces\n\ttab", "def f(x): return x"]
 
@@ -53,16 +53,24 @@ def test_two_local_folders_make_a_pair(tmp_path: Path) -> None:
     assert any("local:" in note for note in pair.notes)
 
 
-def test_same_width_other_strings_is_refused(tmp_path: Path) -> None:
+def test_same_width_other_strings_is_another_tokenizer(tmp_path: Path) -> None:
+    """A23: unlike ids of one width are never compared id by id."""
     other = byte_tokenizer(corpus=["zzz qqq jjj vvv www yyy"] * 3)
     target = save(tmp_path / "target", 0)
     draft = save(tmp_path / "draft", 1, tokenizer=other)
-    with pytest.raises(PairMismatch, match="Token id"):
-        load_pair(f"custom:{target}|{draft}", device="cpu")
+    pair = load_pair(f"custom:{target}|{draft}", device="cpu")
+    assert pair.foreign is not None and pair.drafts[0].foreign is pair.foreign
+    assert any(note.startswith("Another tokenizer: Token id") for note in pair.notes)
+    spelling, own = pair.foreign.spelling, TextCodec(other)
+    for mine, theirs in zip(spelling.shared_own, spelling.shared_target, strict=True):
+        assert own.piece(int(mine)) == pair.codec.piece(int(theirs))
+    assert 257 <= len(spelling.shared_own) < 300 and 0 < pair.foreign.shared_mass < 1
+    trace = generate(pair, "Once", max_new_tokens=4)
+    assert any("another tokenizer" in warning for warning in trace.warnings)
 
 
-def test_padding_of_one_tokenizer_is_accepted() -> None:
-    check_same_vocabulary(byte_tokenizer(300), byte_tokenizer(290), "a", "b")
+def test_padding_of_one_tokenizer_is_the_same_tokenizer() -> None:
+    assert vocabulary_difference(byte_tokenizer(300), byte_tokenizer(290), "a", "b") == ""
 
 
 def test_corrupt_weights_are_named(tmp_path: Path) -> None:
