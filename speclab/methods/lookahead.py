@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
@@ -14,24 +14,33 @@ from speclab.methods.jacobi import FirstGuesses
 from speclab.methods.lookahead_pool import GuessTree, NgramPool, Suffix, until_end
 from speclab.methods.lookahead_window import Window
 
+Shift = Literal["one", "accepted"]
+
 
 class Lookahead2D:
     """One request's window and pool: what rides in the pass, and what it leaves behind.
 
     Args:
         window: W, columns. ngram: N, tokens of an n-gram. guesses: G, n-grams kept per token.
-        pool_from_prompt: keep the n-grams of the text as well.
+        shift: how far the window moves. pool_from_prompt: keep the n-grams of the text as well.
         kit: the request.
     """
 
     def __init__(
-        self, window: int, ngram: int, guesses: int, pool_from_prompt: bool, kit: DraftKit
+        self,
+        window: int,
+        ngram: int,
+        guesses: int,
+        shift: Shift,
+        pool_from_prompt: bool,
+        kit: DraftKit,
     ) -> None:
         self._ngram, self._eos, self._from_text = ngram, kit.eos_ids, pool_from_prompt
         self._pool = NgramPool(guesses)
         place, pending = len(kit.prompt) - 1, kit.prompt[-1]
         first = FirstGuesses.of(kit)
-        self._window = Window(window, ngram - 1, first, place, pending, kit.eos_ids)
+        accepted = shift == "accepted"
+        self._window = Window(window, ngram - 1, first, place, pending, kit.eos_ids, accepted)
         self._tail: list[int] = []
         self._read(kit.prompt)
 
@@ -127,7 +136,7 @@ WINDOW_PARAMS = (
         name="window",
         symbol="W",
         kind="int",
-        default=5,
+        default=8,
         low=1,
         high=16,
         unit="tokens",
@@ -140,7 +149,7 @@ WINDOW_PARAMS = (
         name="ngram",
         symbol="N",
         kind="int",
-        default=4,
+        default=3,
         low=2,
         high=7,
         unit="tokens",
@@ -154,13 +163,25 @@ WINDOW_PARAMS = (
         name="guesses",
         symbol="G",
         kind="int",
-        default=5,
+        default=8,
         low=1,
         high=16,
         unit="n-grams",
         help=LocalText(
             "How many n-grams are kept, and verified at once, per first token.",
             "每个首词元最多保留并同时验证多少个 n-gram。",
+        ),
+    ),
+    Param(
+        name="shift",
+        symbol="",
+        kind="choice",
+        default="one",
+        options=("one", "accepted"),
+        help=LocalText(
+            "How far the window moves on per pass: one place, as the authors' code does, or as far"
+            " as the text did, which fills columns anew.",
+            "窗口每次前向移动多远：一格（作者代码的做法），或与文本同步，此时空出的列要重新填充。",
         ),
     ),
     Param(
@@ -182,13 +203,14 @@ class Lookahead:
     """Jacobi iteration over a window collects n-grams; the same pass verifies those that fit.
 
     Attributes:
-        window: W. ngram: N. guesses: G.
+        window: W. ngram: N. guesses: G. shift: "one" place a pass, or with what was "accepted".
         pool_from_prompt: start the pool with the prompt's n-grams and add the text's.
     """
 
-    window: int = 5
-    ngram: int = 4
-    guesses: int = 5
+    window: int = 8
+    ngram: int = 3
+    guesses: int = 8
+    shift: Shift = "one"
     pool_from_prompt: bool = False
 
     card: ClassVar[MethodCard] = MethodCard(
@@ -212,5 +234,7 @@ class Lookahead:
     def start(self, kit: DraftKit) -> LookaheadRun:
         """Begin one request."""
         return LookaheadRun(
-            Lookahead2D(self.window, self.ngram, self.guesses, self.pool_from_prompt, kit)
+            Lookahead2D(
+                self.window, self.ngram, self.guesses, self.shift, self.pool_from_prompt, kit
+            )
         )

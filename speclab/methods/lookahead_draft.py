@@ -21,7 +21,7 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.methods.draft_model import DraftModelRun
-from speclab.methods.lookahead import WINDOW_PARAMS, Lookahead2D
+from speclab.methods.lookahead import WINDOW_PARAMS, Lookahead2D, Shift
 from speclab.methods.lookahead_pool import GuessTree
 
 
@@ -99,14 +99,15 @@ class LookaheadDraft:
 
     Attributes:
         depth: most tokens the draft model drafts.
-        window, ngram, guesses, pool_from_prompt: as in `Lookahead`.
+        window, ngram, guesses, shift, pool_from_prompt: as in `Lookahead`.
         draft_temperature: the draft's own temperature; None: the target's; 0: greedy draft.
     """
 
     depth: int = 3
-    window: int = 5
-    ngram: int = 4
-    guesses: int = 5
+    window: int = 8
+    ngram: int = 3
+    guesses: int = 8
+    shift: Shift = "one"
     pool_from_prompt: bool = False
     draft_temperature: float | None = None
 
@@ -178,6 +179,8 @@ class LookaheadDraft:
                 "Choose another pair, or the method lookahead.",
                 code="lookahead_needs_draft",
             )
-        ahead = Lookahead2D(self.window, self.ngram, self.guesses, self.pool_from_prompt, kit)
+        ahead = Lookahead2D(
+            self.window, self.ngram, self.guesses, self.shift, self.pool_from_prompt, kit
+        )
         sampling = self.draft_sampling(kit.sampling)
         return LookaheadDraftRun(kit.drafts[0], kit, sampling, self.depth, ahead)

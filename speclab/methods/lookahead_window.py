@@ -40,6 +40,7 @@ class Window:
         position: absolute position of the pending token.
         pending: the pending token.
         eos: tokens that end a text; none of them stays in a cell.
+        by_accepted: move on by as many columns as tokens were accepted, not by one place a pass.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class Window:
         position: int,
         pending: int,
         eos: frozenset[int],
+        by_accepted: bool = False,
     ) -> None:
+        self._by_accepted = by_accepted
         self._width, self._levels, self._prompt, self._eos = width, levels, prompt, eos
         self._position, self._columns = position, 0
         self._begin(pending)
@@ -93,17 +96,18 @@ class Window:
         """Add the next iterate, follow the text, and return the n-grams that became complete.
 
         A new level holds what the target says after every cell of the last one. Before all levels
-        are there the first ones stay and lose a column per token emitted; then the oldest goes,
-        which is one step ahead, and columns are lost only to accepted tokens. An n-gram is a column
-        from its first cell to the new one; those that still rest on first guesses are left out.
+        are there the first ones stay and lose a column, which is a step ahead; then the oldest goes
+        in its place. Moved by accepted tokens as well, the window keeps its place in the text, but
+        has to begin anew in as many columns; else its cells are guesses of what lay further back.
+        An n-gram is a column from its first cell to the new one; those that still rest on first
+        guesses are left out.
 
         Args:
             top: the target's most likely token after a passenger (-1: after the pending token).
             emitted: tokens that the pass added to the text.
 
         **Source:** Fu et al. 2402.02057, lookahead branch; hao-ai-lab/LookaheadDecoding.
-        **Deviation:** their code moves by one column a pass whatever was accepted, and takes
-        n-grams of first guesses too.
+        **Deviation:** their code, which moves by one place a pass, takes n-grams of first guesses.
         """
         columns, height = self._columns, len(self._cells)
         self._position += len(emitted)
@@ -119,7 +123,7 @@ class Window:
                     first, *middle = (level[column] for level in self._cells)
                     found.append((first, until_end((*middle, token), self._eos)))
         cells = [*self._cells, newest][full:]
-        shift = len(emitted) - full
+        shift = (len(emitted) if self._by_accepted else 1) - full
         self._cells = [level[shift:columns] for level in cells]
         self._predicted = [count + 1 for count in self._predicted[shift:columns]]
         self._leave_out_ends()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,16 +44,22 @@ def check_by_hand() -> None:
     """W = 3, N = 3 after (5, 3): first guesses are 5 at even places and 3 at odd ones.
 
     Pass 1 fills level 1, pass 2 completes the n-grams 4-6-7, 3-4-5 and 5-6-7, pass 3 emits 6, 7 and
-    8 at once and moves the window on by the two accepted tokens.
+    8 at once; then the window moves on by one place, or by the two accepted tokens as well.
     """
-    text, rounds = run(NEXT, (5, 3), method=lookahead(3, 3, 2), sampling=GREEDY, n=30)
+    for shift, fourth in (("one", (5, 7, 8, 6, 8)), ("accepted", (3, 5, 8, 5, 3))):
+        check_first_passes(shift, fourth)
+
+
+def check_first_passes(shift: str, fourth: tuple[int, ...]) -> None:
+    method = lookahead(3, 3, 2, shift=shift)
+    text, rounds = run(NEXT, (5, 3), method=method, sampling=GREEDY, n=30)
     assert text == [(4 + i) % SIZE for i in range(30)]
     windows = [fact(round_, "window") for round_ in rounds[:4]]
     assert [window.tokens for window in windows] == [
         (5, 3, 5),
         (3, 5, 6, 4, 6),
         (4, 6, 7, 5, 7),
-        (3, 5, 8, 5, 3),
+        fourth,
     ]
     assert [window.value for window in windows] == [4, 3, 3, 3]
     assert windows[0].parents == (-1, 0, 1) and windows[1].parents == (-1, 0, -1, 0, 1)
@@ -205,7 +212,8 @@ def test_ngrams_are_what_the_target_says_after_a_column() -> None:
 
 def test_first_guesses_are_no_ngrams_after_accepted_tokens() -> None:
     """New columns count only once every cell above their first one was predicted."""
-    _, rounds = run(NEXT, (5, 3), method=lookahead(3, 4, 2), sampling=GREEDY, n=60)
+    method = lookahead(3, 4, 2, shift="accepted")
+    _, rounds = run(NEXT, (5, 3), method=method, sampling=GREEDY, n=60)
     offered = [round_.tree for round_ in rounds if round_.tree.tokens]
     assert any(round_.num_accepted == 3 for round_ in rounds)
     for tree in offered:
@@ -264,7 +272,8 @@ def test_every_pass_stays_within_its_room() -> None:
     generator = np.random.default_rng(0)
     target, rode = ToyModel.random(4, vocab_size=4), 0
     for case in range(60):
-        method = lookahead(*(int(generator.integers(low, 6)) for low in (1, 2, 1)))
+        sizes = (int(generator.integers(low, 6)) for low in (1, 2, 1))
+        method = lookahead(*sizes, shift=("one", "accepted")[case % 2])
         kit = DraftKit(prompt=(0, 1, 3), sampling=Sampling(), vocab_size=4)
         started, session = method.start(kit), target.open((0, 1, 3))
         for _ in range(8):
@@ -318,6 +327,7 @@ def test_the_law_is_the_targets_with_passengers_in_every_pass(
 ) -> None:
     """W = 2, N = 3, G = 2; with branching guesses from n-grams that the window left behind."""
     target, method = ToyModel.random(7), lookahead(2, 3, 2, pool_from_prompt=n == 4)
+    method = replace(method, shift="accepted" if rule == "match" else "one")
     limits = Limits(max_new_tokens=n, max_context=100, eos_ids=frozenset({2}))
     sizes: list[int] = []
 
@@ -343,7 +353,7 @@ def test_the_law_is_the_targets_with_passengers_in_every_pass(
 
 def test_a_small_window_passes_the_kit() -> None:
     check_method(lookahead(2, 2, 2))
-    check_method(lookahead(2, 3, 2, pool_from_prompt=True))
+    check_method(lookahead(2, 3, 2, pool_from_prompt=True, shift="accepted"))
 
 
 def test_the_key_tells_windows_and_pools_apart() -> None:
