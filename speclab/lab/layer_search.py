@@ -61,7 +61,7 @@ class SearchPlan:
                 raise BadInput(f"{name} must be between {low} and {high}, not {value}.")
 
 
-PLANS: dict[str, SearchPlan] = {"smollm2-135m": SearchPlan(texts=3, tokens=24, evaluations=150)}
+PLANS: dict[str, SearchPlan] = {"smollm2-135m": SearchPlan(texts=3, tokens=24, evaluations=250)}
 """Plans of targets that are slower than the bundled one."""
 
 

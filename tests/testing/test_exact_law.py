@@ -72,6 +72,9 @@ def chains() -> list[Method]:
         make_method("draft-model", {"num_speculative_tokens": 1, "shared_noise": True}),
         make_method("draft-model", {**gamma_two, "shared_noise": True}),
         make_method("draft-model", {**gamma_two, "shared_noise": True, "min_confidence": 0.4}),
+        make_method("early-exit", {**gamma_two, "min_confidence": 0.4}),
+        make_method("early-exit", {**gamma_two, "draft_temperature": 0.0}),
+        make_method("draft-and-verify", {**gamma_two, "stop_threshold": 0.4}),
     ]
 
 
