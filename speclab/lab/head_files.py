@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from speclab.methods import METHODS
+from speclab.methods.kinds import kind_of
 from speclab.methods.rank_trees import Accuracies
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -83,6 +84,8 @@ class HeadFacts:
 def head_kinds(folder: str) -> tuple[str, ...]:
     """Return the kinds of heads bundled for a target, by the order of the methods' table.
 
+    A part that drafts together with layers of the target comes last.
+
     Args:
         folder: `PairEntry.heads`; empty: none.
     """
@@ -94,8 +97,9 @@ def head_kinds(folder: str) -> tuple[str, ...]:
 
 def _methods_by_kind() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for name, method in METHODS.items():
-        for need in method.card.needs:
+    cards = {name: method.card for name, method in METHODS.items()}
+    for name, card in sorted(cards.items(), key=lambda item: kind_of(item[1]) != "heads"):
+        for need in card.needs:
             if need.startswith("head:"):
                 kind = need.removeprefix("head:")
                 found[kind] = (*found.get(kind, ()), name)
