@@ -32,6 +32,14 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("draft-tree", {"depth": 2, "width": 2, "siblings": "iid"}),
     ("draft-tree", {"depth": 2, "width": 2, "siblings": "without-replacement"}),
     ("draft-tree", {"depth": 2, "width": 2, "siblings": "top-k"}),
+    ("prompt-lookup", {"match": "frequent", "branches": 2}),
+    ("suffix", {}),
+    ("jacobi", {}),
+    ("lookahead", {"window": 3, "ngram": 3, "guesses": 2}),
+    ("lookahead-draft", {"window": 2, "ngram": 3, "guesses": 2, "depth": 2}),
+    ("early-exit", {"exit_layer": 1}),
+    ("staged", {"inner": "prompt-lookup"}),
+    ("multi-draft", {"num_drafts": 2, "num_speculative_tokens": 2}),
 )
 
 
