@@ -24,7 +24,7 @@ class PairEntry:
         chat: use the chat template by default.
         heads: folder of bundled heads trained for this target; empty: none.
         cache: how the target keeps keys and values: in full precision, or old ones in two nibbles
-            (`models.quantised_cache`). The choice is the target's, and so the pair's: it sets the law.
+            (`models.quantised_cache`). It sets the target's law, and so belongs to the pair.
     """
 
     name: str

@@ -8,6 +8,8 @@ Which tokens a row reads quantised follows from its position alone (`split_at`),
 text came in: prompt, single tokens, drafts, rejections. Hence a row of a pass over many tokens is
 the row of plain decoding, and p( . | text) is a law. Rows of one pass on both sides of a block's
 end read different blocks quantised, so both copies of that block are there, with a mask per row.
+In float32 passes of different widths round differently, and a number between two codes may take
+either: rows then differ by up to a step of one code. In float64 they agree.
 
 **Source:** QuantSpec 2502.10424, section 4.2 and algorithm 1.
 **Deviation:** the paper quantises after a round, wherever that ends, so that its rows depend a
@@ -93,15 +95,16 @@ class QuantisedBlocks:
         group, start = self.group, len(self.layers[layer]) * self.group
         stop = start + keys.shape[1]
         apart = (len(keys), -1, group, self.space.head_dim)
-        own_keys = hierarchical(keys.reshape(apart), -2, lower=self.lower)
-        own_values = hierarchical(values.reshape(apart), -1, lower=self.lower)
+        dtype = torch.promote_types(keys.dtype, torch.float32)
+        own_keys = hierarchical(keys.to(dtype).reshape(apart), -2, lower=self.lower)
+        own_values = hierarchical(values.to(dtype).reshape(apart), -1, lower=self.lower)
         for index in range(keys.shape[1] // group):
             block = Block(keys=own_keys.part(1, index), values=own_values.part(1, index))
             self.layers[layer].append(block)
         for bits in self._bits():
             held = self._room(bits, stop, keys)[layer]
             for place, codes in enumerate((own_keys, own_values)):
-                held[place, :, start:stop] = _at(codes, bits, keys.dtype).reshape(keys.shape)
+                held[place, :, start:stop] = _at(codes, bits, dtype).reshape(keys.shape)
 
     def _bits(self) -> tuple[Bits, ...]:
         return (4, 8) if self.lower else (4,)
