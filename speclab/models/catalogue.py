@@ -77,11 +77,26 @@ PAIRS: dict[str, PairEntry] = {
             memory_bytes=64 * MIB,
         ),
         PairEntry(
+            name="pocket-skip",
+            title=LocalText("Pocket skip (leaves early)", "Pocket Skip（可提前退出）"),
+            about=LocalText(
+                "Pocket's target, trained on with dropped layers and a loss after every layer: its "
+                "first layers draft well. Another law, with a baseline of its own.",
+                "从 Pocket 的目标模型出发，随机丢弃层并在每一层之后都计算损失继续训练，"
+                "使前几层就能很好地起草：这是另一个分布，有自己的基线。",
+            ),
+            target="bundled:pocket-skip/target",
+            draft="bundled:pocket/draft",
+            licence="Apache-2.0",
+            download_bytes=0,
+            memory_bytes=64 * MIB,
+        ),
+        PairEntry(
             name="pocket-int8kv",
             title=LocalText("Pocket, 8-bit cache", "Pocket，8 比特缓存"),
             about=LocalText(
-                "Pocket's weights with old keys and values read at 8 bits: another law, with its own "
-                "baseline; the target of QuantSpec.",
+                "Pocket's weights with old keys and values read at 8 bits: another law, with a "
+                "baseline of its own; the target of QuantSpec.",
                 "Pocket 的权重，较早的键和值按 8 比特读取：这是另一个分布，有自己的基线；"
                 "QuantSpec 的目标模型。",
             ),
@@ -112,8 +127,8 @@ PAIRS: dict[str, PairEntry] = {
             name="smollm2-135m-int8kv",
             title=LocalText("SmolLM2-135M, 8-bit cache", "SmolLM2-135M，8 比特缓存"),
             about=LocalText(
-                "The same weights with old keys and values read at 8 bits: another law, with its own "
-                "baseline.",
+                "The same weights with old keys and values read at 8 bits: another law, with a "
+                "baseline of its own.",
                 "同样的权重，较早的键和值按 8 比特读取：这是另一个分布，有自己的基线。",
             ),
             target="HuggingFaceTB/SmolLM2-135M-Instruct",

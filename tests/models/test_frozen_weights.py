@@ -21,6 +21,9 @@ FROZEN = {
     "pocket-mtp/target/model.safetensors": (
         "6c325a59190941edc332d5c9123037a85f4fe45e057869a82409720419e3b75f"
     ),
+    "pocket-skip/target/model.safetensors": (
+        "ab3bbb74ff980aa7ef4c15784c52cf3da8a801be9125f63725f66393f3229efe"
+    ),
     "pocket/tokenizer.json": ("669404ccdfbec283ce4401c842ae4671b8652d1d11ceceb20384c791f04011da"),
 }
 
