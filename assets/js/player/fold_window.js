@@ -149,7 +149,7 @@ fold('window', {
     const pass = passMembers(round), {members, columns, levels} = pass, width = widthOf(body, 800), hit = round.evidence.find((fact) => fact.kind === 'pool_hit');
     const counts = {rows: members.length, nodes: round.size, cells: members.length - round.size - 1, levels, columns};
     const box = make('div', {class: 'pass'},
-      make('p', {}, label('window_text', counts), ' ', hit ? label('window_hits', {n: Math.round(hit.value || 0)}) : label('window_no_hits')),
+      make('p', {}, label('join', {first: label('window_text', counts), second: hit ? label('window_hits', {n: Math.round(hit.value || 0)}) : label('window_no_hits')})),
       make('div', {class: 'pass-line', 'aria-live': 'polite'}),
       make('figure', {}, make('div', {class: 'scroll-x'}, windowDrawing(round, pass, width)), make('figcaption', {}, label('window_caption'))),
       make('figure', {}, make('div', {class: 'scroll-x', tabindex: 0}, passMask(round, pass, width)), make('figcaption', {}, label('window_mask_caption'))));
