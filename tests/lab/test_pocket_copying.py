@@ -39,7 +39,7 @@ def test_greedy_trees_of_copies_are_the_targets_own_text(
     pocket: Pair, pocket64: Pair, name: str, params: dict
 ) -> None:
     accepted = 0
-    for _, text in bench_prompts(False, 6):
+    for _, text in bench_prompts(False, 4):
         plain = greedy(pocket, text, "autoregressive", 24)
         fast = greedy(pocket, text, name, 24, **params)
         accepted += sum(round_.num_accepted for round_ in fast.rounds)
@@ -49,7 +49,7 @@ def test_greedy_trees_of_copies_are_the_targets_own_text(
                 ((row,),) = pocket64.target.evaluate([context], [1])
                 assert row.top_gap() < NEAR_TIE
                 break
-    assert accepted > 6
+    assert accepted > 4
 
 
 @pytest.mark.parametrize("name", ["suffix", "prompt-lookup"])

@@ -105,7 +105,7 @@ def slow_chain(text: tuple[int, ...], gamma: int, low: int, high: int) -> tuple[
     return None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TEXTS, st.integers(1, 5), st.integers(1, 2), st.integers(0, 2))
 def test_one_branch_is_the_chain_it_was(
     text: tuple[int, ...], gamma: int, low: int, more: int
@@ -120,7 +120,7 @@ def test_one_branch_is_the_chain_it_was(
     assert (evidence.node, evidence.start, evidence.stop) == (-1, *span)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TEXTS, st.sampled_from(["recent", "frequent", "first"]), st.integers(2, 4))
 def test_trees_hold_what_stands_in_the_text(
     text: tuple[int, ...], match: str, branches: int

@@ -79,7 +79,7 @@ def trie_of(texts: list[list[int]], depth: int) -> SuffixTrie:
 # --- the trie --------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, st.integers(1, 5))
 def test_counts_are_those_of_a_plain_count(texts: list[list[int]], depth: int) -> None:
     trie = trie_of(texts, depth)
@@ -179,7 +179,7 @@ def test_no_sequence_reaches_from_one_earlier_text_into_the_next() -> None:
     assert propose((C, A), (B, A, E, E)).tree.tokens == (E,)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, st.integers(1, 2), st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.4]))
 def test_scores_are_the_best_that_brute_force_finds(
     texts: list[list[int]], match: int, nodes: int, least: float
