@@ -13,6 +13,7 @@ from speclab.deploy.differences import (
     no_block,
     no_length,
     no_such_method,
+    one_hot_drafts,
 )
 from speclab.deploy.plans import Block, Configuration, Refusal, Renamed, Wish
 from speclab.deploy.shell_text import command_line, json_lines, json_text, python_call
@@ -26,6 +27,18 @@ NO_DRAWS = LocalText(
     "它要求草稿以 draft_sample_method = probabilistic 抽取。",
 )
 K = "num_speculative_tokens"
+NO_OPTION = ("draft-tree", "string-match", "hydra", "parallel-mtp", "early-exit", "other")
+GREEDY_ONLY = LocalText(
+    "Across two vocabularies it drafts greedily only.", "词表不同时它只做贪心起草。"
+)
+SUFFIX_CACHE = LocalText(
+    "Needs the package arctic-inference. suffix_decoding_max_cached_requests = 0 looks up the "
+    "request's own text alone; above 0 (its default is 10000) the server copies from the answers "
+    "of all its users, also for others: do so only where they may share texts.",
+    "需要安装 arctic-inference。suffix_decoding_max_cached_requests = 0 表示只查本请求自己的文本；"
+    "大于 0 时（默认 10000）服务器会从所有用户的回答中抄写，也会抄给别人："
+    "只有在允许共享文本时才可开启。",
+)
 TESTED_TIERS = LocalText(
     "vLLM's documentation says that steps by load were tested with EAGLE and DFlash drafts; others "
     "may not work.",
@@ -35,7 +48,7 @@ TESTED_TIERS = LocalText(
 
 def configure(wish: Wish) -> Configuration | Refusal:
     """Return how vLLM runs a method, or why it cannot."""
-    if wish.family in ("draft-tree", "hydra", "parallel-mtp", "other"):
+    if wish.family in NO_OPTION:
         why = CHAINS if wish.family == "draft-tree" else LocalText("", "")
         return no_such_method(wish, NAME, TITLE, VERSION, why)
     if wish.family == "plain":
@@ -61,6 +74,8 @@ def configure(wish: Wish) -> Configuration | Refusal:
                 "vLLM 0.33.0 已去掉 medusa 方法：这份配置用于 0.32.0。它只取每个头的第一候选。",
             )
         )
+    if wish.family == "suffix":
+        notes.append(SUFFIX_CACHE)
     if wish.family == "mtp":
         notes.append(
             LocalText(
@@ -90,8 +105,11 @@ def _config(wish: Wish) -> tuple[dict[str, Any], tuple[Renamed, ...], set[str]]:
             Renamed(ours="min_ngram", theirs="prompt_lookup_min", value=str(low)),
         )
         return config, names, used | {"max_ngram", "min_ngram"}
+    if wish.family == "suffix":
+        return _suffix(wish, length, used)
     method, model = {
         "draft-model": ("draft_model", wish.draft),
+        "token-intersection": ("draft_model", wish.draft),
         "medusa": ("medusa", wish.head),
         "eagle-1": ("eagle", wish.head),
         "eagle-2": ("eagle", wish.head),
@@ -102,11 +120,39 @@ def _config(wish: Wish) -> tuple[dict[str, Any], tuple[Renamed, ...], set[str]]:
     return config, (length,), used
 
 
+def _suffix(
+    wish: Wish, length: Renamed, used: set[str]
+) -> tuple[dict[str, Any], tuple[Renamed, ...], set[str]]:
+    """Return the JSON of suffix decoding: no request is answered from the text of another."""
+    keys = {
+        "max_depth": "suffix_decoding_max_tree_depth",
+        "factor": "suffix_decoding_max_spec_factor",
+        "min_probability": "suffix_decoding_min_token_prob",
+    }
+    values = {theirs: wish.params[ours] for ours, theirs in keys.items()}
+    config = {
+        "method": "suffix",
+        K: wish.drafted,
+        **values,
+        "suffix_decoding_max_cached_requests": 0,
+    }
+    names = tuple(
+        Renamed(ours=ours, theirs=theirs, value=str(values[theirs]))
+        for ours, theirs in keys.items()
+    )
+    return config, (length, *names), used | {*keys, "mode"}
+
+
 def _judged(wish: Wish, config: dict[str, Any], notes: list[LocalText]) -> Verification:
     """Set how drafts are made and judged; return the rule."""
-    if wish.family in ("n-gram", "medusa"):
+    if wish.family in ("n-gram", "suffix", "medusa"):
         if wish.rule == "block":
             notes.append(no_block(TITLE, NO_DRAWS))
+        return ONE_HOT
+    if wish.family == "token-intersection":
+        config |= {"draft_sample_method": "greedy", "use_heterogeneous_vocab": True}
+        notes += [*one_hot_drafts(wish, TITLE)]
+        notes += [no_block(TITLE, GREEDY_ONLY)] if wish.rule == "block" else []
         return ONE_HOT
     drawn = wish.draws or wish.rule == "block"
     config["draft_sample_method"] = "probabilistic" if drawn else "greedy"
@@ -158,5 +204,7 @@ def _answer(
         names=(*names, *((draws,) if ours and "draft_sample_method" in config else ())),
         verification=verification,
         notes=notes,
-        differs=wish.family == "medusa" or not wish.is_chain,
+        differs=wish.family == "medusa"
+        or not wish.is_chain
+        or (wish.family == "token-intersection" and wish.draws),
     )

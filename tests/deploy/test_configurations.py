@@ -51,7 +51,12 @@ SHAPES: dict[str, tuple[dict[str, Any], ...]] = {
         {"draft_temperature": 0.0},
         {"draft_temperature": 0.7, "min_confidence": 0.4, "shared_noise": True},
     ),
-    "prompt-lookup": ({}, {"num_speculative_tokens": 1, "max_ngram": 8, "min_ngram": 8}),
+    "prompt-lookup": (
+        {},
+        {"num_speculative_tokens": 1, "max_ngram": 8, "min_ngram": 8},
+        {"branches": 8, "match": "frequent"},
+    ),
+    "suffix": ({}, {"mode": "tree", "factor": 4.0, "offset": 8.0}),
     "draft-tree": ({}, {"depth": 8, "width": 8, "siblings": "top-k"}, {"width": 1}),
     "medusa": ({}, {"num_heads": 8, "tree_nodes": 64}, {"top_k": 1}),
     "eagle-1": ({}, {"top_k": 1, "depth": 5}),
@@ -249,6 +254,7 @@ def test_transformers_itself_knows_every_name() -> None:
         if isinstance(node, ast.FunctionDef) and node.name == "generate"
     )
     known |= {argument.arg for argument in generate.args.args}
+    known |= set(re.findall(r'kwargs\.pop\("(\w+)"', (folder / "utils.py").read_text()))
     for wish in wishes():
         found = ENGINES["transformers"].configure(wish)
         if isinstance(found, Configuration):
@@ -449,6 +455,20 @@ def test_methods_without_an_option_are_refused_with_the_paper() -> None:
         assert METHODS[method].card.paper_url in found.instead.en
 
 
+def test_early_exit_is_set_on_the_target_itself() -> None:
+    found = given(make_wish("early-exit", {"exit_layer": 5, "min_confidence": 0.3}), "transformers")
+    program = block(found, "python")
+    assert "assistant_early_exit=5" in program and "assistant_model" not in program
+    assert "target.generation_config.num_assistant_tokens = 4" in program
+    assert "target.generation_config.assistant_confidence_threshold = 0.3" in program
+    assert "draft.generation_config" not in program and found.verification is FULL_RATIO
+    assert any("cache of its own" in note.en for note in found.notes)
+    for name, engine in ENGINES.items():
+        for method in ("early-exit", "draft-and-verify"):
+            if (name, method) != ("transformers", "early-exit"):
+                assert isinstance(engine.configure(make_wish(method)), Refusal), (name, method)
+
+
 def test_every_method_has_a_family_and_new_ones_are_refused_not_guessed() -> None:
     families = {name: family_of(method.card) for name, method in METHODS.items()}
     assert families["autoregressive"] == "plain" and families["eagle-2"] == "eagle-2"
@@ -480,3 +500,53 @@ def test_everything_that_is_said_exists_in_both_languages(lang: str) -> None:
                 said = [*found.notes, found.verification.about, found.verification.title]
                 said += [one.title for one in found.blocks]
             assert all(getattr(text, lang).strip() for text in said)
+
+
+def test_drafts_with_another_tokenizer() -> None:
+    shared, spelled = (make_wish(name) for name in ("token-intersection", "string-match"))
+    assert (shared.family, spelled.family) == ("token-intersection", "string-match")
+    found = given(shared, "vllm")
+    config = json.loads(block(found, "json"))
+    assert config["use_heterogeneous_vocab"] is True and config["method"] == "draft_model"
+    assert config["draft_sample_method"] == "greedy"
+    assert found.verification is ONE_HOT and found.differs
+    drawn, greedy = (given(wish, "transformers") for wish in (shared, spelled))
+    for program in (drawn, greedy):
+        text = block(program, "python")
+        assert "assistant_tokenizer=draft_tokenizer," in text and "tokenizer=tokenizer," in text
+        assert {"tokenizer", "assistant_tokenizer"} <= set(program.flags)
+    assert drawn.verification is FULL_RATIO and "do_sample=True" in block(drawn, "python")
+    assert greedy.verification is MATCH and "do_sample=False" in block(greedy, "python")
+    assert "generation_config.assistant_lookbehind = 10" in block(greedy, "python")
+    for name in ("sglang", "llama.cpp", TRT, "tgi"):
+        assert all(isinstance(ENGINES[name].configure(w), Refusal) for w in (shared, spelled))
+    assert isinstance(ENGINES["vllm"].configure(spelled), Refusal)
+
+
+def test_suffix_decoding_is_asked_of_vllm_without_anyone_elses_text() -> None:
+    wish = make_wish("suffix", {"max_depth": 32, "factor": 2.0, "min_probability": 0.2})
+    found = given(wish, "vllm")
+    assert json.loads(block(found, "json")) == {
+        "method": "suffix",
+        "num_speculative_tokens": 16,
+        "suffix_decoding_max_tree_depth": 32,
+        "suffix_decoding_max_spec_factor": 2.0,
+        "suffix_decoding_min_token_prob": 0.2,
+        "suffix_decoding_max_cached_requests": 0,
+    }
+    assert found.verification is ONE_HOT and not found.differs
+    assert any("arctic-inference" in note.en for note in found.notes)
+    tree = given(make_wish("suffix", {"mode": "tree", "offset": 2.0}), "vllm")
+    notes = " ".join(note.en for note in tree.notes)
+    assert tree.differs and "drafts a chain" in notes and "offset = 2.0 has no counterpart" in notes
+    for engine in ENGINES.keys() - {"vllm"}:
+        refusal = ENGINES[engine].configure(wish)
+        assert isinstance(refusal, Refusal) and "Suffix decoding" in refusal.reason.en
+
+
+def test_branches_of_prompt_lookup_become_a_chain_and_this_is_said() -> None:
+    found = given(make_wish("prompt-lookup", {"branches": 3, "match": "frequent"}), "vllm")
+    notes = " ".join(note.en for note in found.notes)
+    assert "the tree of 24 candidates becomes its first branch of 8" in notes
+    assert "match = frequent has no counterpart" in notes and found.differs
+    assert not given(make_wish("prompt-lookup"), "vllm").differs
