@@ -34,6 +34,10 @@ COUNTS_ROOT = LocalText(
     "SGLang 把待定词元也算在内。",
 )
 MOST_TRIE_DEPTH = 18
+SHARED_TRIE = LocalText(
+    "Its NGRAM drafts from a trie too, filled by all requests: see Prompt lookup.",
+    "它的 NGRAM 也用前缀树起草，但由所有请求共同填充：见“提示词查找”。",
+)
 
 
 def configure(wish: Wish) -> Configuration | Refusal:
@@ -41,7 +45,8 @@ def configure(wish: Wish) -> Configuration | Refusal:
     if wish.family == "plain":
         return _answer(wish, {}, (), NOTHING, ())
     if wish.family not in ALGORITHMS:
-        return no_such_method(wish, NAME, TITLE, VERSION, LocalText("", ""))
+        why = SHARED_TRIE if wish.family == "suffix" else LocalText("", "")
+        return no_such_method(wish, NAME, TITLE, VERSION, why)
     notes: list[LocalText] = []
     if wish.family == "n-gram":
         options, names, used = _ngram(wish, notes)

@@ -51,6 +51,11 @@ def configure(wish: Wish) -> Configuration | Refusal:
                 "Its decoding type Eagle is another name of Eagle3.",
                 "它的 Eagle 类型只是 Eagle3 的别名。",
             )
+        elif wish.family == "suffix":
+            why = LocalText(
+                "Its documentation names a type SA, whose options were not checked.",
+                "它的文档提到 SA 类型，但其选项未经核对。",
+            )
         return no_such_method(wish, NAME, TITLE, VERSION, why)
     notes = [ONLY_DOCUMENTED]
     config, names, used = _config(wish, notes)
