@@ -75,14 +75,14 @@ def print_report(report: Mapping[str, Any]) -> None:
     plan = report["plan"]
     console.print(
         f"{report['pair']} · {report['dtype']} · T {plan['temperature']:g} · mean chance that one "
-        "of K candidates is accepted (95 %), computed at the roots of rounds"
+        "of K candidates is accepted, computed at the roots of rounds; intervals are in the JSON"
     )
     table = Table(box=None)
     for number, name in enumerate(("family", "n", "K", *SHORT.values(), "K-SEQ or w/o")):
         table.add_column(name, justify="left" if number == 0 else "right")
     for family, numbers in (*report["families"].items(), ("all", report["all"])):
         for count, values in numbers["counts"].items():
-            means = (f"{values[n][0]:.4f} ({values[n][1]:.3f}–{values[n][2]:.3f})" for n in SHORT)
+            means = (f"{values[name][0]:.4f}" for name in SHORT)
             table.add_row(
                 family, str(numbers["positions"]), count, *means, SHORT.get(values["winner"], "–")
             )
