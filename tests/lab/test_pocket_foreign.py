@@ -69,10 +69,10 @@ def begin(pair: Pair, method: Method, rule: str, limits: Limits, rng: Randomness
         ("token-intersection", 1, "token"),
     ],
 )
-def test_exact_law(held: Pair, name: str, gamma: int, rule: str) -> None:
+def test_exact_law(pair: Pair, held: Pair, name: str, gamma: int, rule: str) -> None:
     method = make_method(name, {"num_speculative_tokens": gamma})
     limits = Limits(max_new_tokens=2, max_context=1024, eos_ids=held.eos_ids)
-    want = target_law(held.target, held.codec.encode(PROMPT), TOP_3, limits)
+    want = target_law(pair.target, pair.codec.encode(PROMPT), TOP_3, limits)
     found = exact_law(partial(begin, held, method, rule, limits))
     assert sum(found.probs.values()) == pytest.approx(1.0, abs=1e-12)
     assert largest_difference(found.probs, want) < 1e-12
