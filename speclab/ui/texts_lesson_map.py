@@ -10,7 +10,7 @@ EN: dict[str, str] = {
     "need_quantised_draft": "the target's weights at 4 bits",
     "need_head": "a trained part",
     # what it gives
-    "law_one_hot": "chosen: q is one-hot",
+    "law_one_hot": "chosen (one-hot q)",
     "law_drawn": "drawn from q",
     "shape_chain": "chain",
     "shape_tree": "tree",
@@ -41,7 +41,7 @@ ZH: dict[str, str] = {
     "need_skip_layers": "略去若干子层的目标模型",
     "need_quantised_draft": "4 位的目标模型权重",
     "need_head": "一个训练出来的部件",
-    "law_one_hot": "选定：q 是独热分布",
+    "law_one_hot": "选定（q 为独热分布）",
     "law_drawn": "从 q 抽取",
     "shape_chain": "链",
     "shape_tree": "树",
