@@ -151,14 +151,15 @@ def test_evidence_is_the_confidence_of_every_path() -> None:
 def test_greedy_text_is_the_targets_own_on_twenty_prompts(pocket8: Pair, cache: str) -> None:
     """In float64: rounding to nibbles jumps, and float32 passes of two widths may differ there.
 
-    Every text goes past position 64, where the first block is read quantised.
+    Every text goes up to or past position 64, where the first block is read quantised.
     """
     pair = pocket8 if cache == "hierarchical" else replace(pocket8, target=full_twin(pocket8))
+    count = 7 if cache == "hierarchical" else 4
     accepted = drafted = 0
     for text in long_texts(pocket8, 20, 80):
         prompt = text[:61]
-        plain = greedy(pair, prompt, "autoregressive", tokens=7)
-        fast = greedy(pair, prompt, "quantspec", tokens=7)
+        plain = greedy(pair, prompt, "autoregressive", tokens=count)
+        fast = greedy(pair, prompt, "quantspec", tokens=count)
         assert fast.emitted == plain.emitted
         accepted += sum(round_.num_accepted for round_ in fast.rounds)
         drafted += sum(round_.num_drafted for round_ in fast.rounds)
