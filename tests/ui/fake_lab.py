@@ -68,6 +68,7 @@ class FakeRun:
             max_new_tokens=given["max_new_tokens"],
         )
         self._rounds, self._cancelled = made.rounds, given["cancelled"]
+        self._store, self._length = given.get("store"), len(prompt)
         self._trace = replace(made, spec=spec, rounds=(), pieces=pieces)
 
     def __iter__(self) -> Iterator[Round]:
@@ -89,7 +90,9 @@ class FakeRun:
         return self._trace.pieces
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leave a text to the session, as a live run does."""
+        if self._store is not None:
+            self._store.add((self._length,))
 
 
 class FakeRecorded(Recorded):

@@ -29,13 +29,11 @@ from tests.ui import fake_lab
 
 
 def make_lab(given: list[dict[str, Any]]) -> Lab:
-    """Return a lab whose runs note what they were given, and leave a text as real ones do."""
+    """Return a lab whose runs note what they were given."""
 
     def open_run(pair: Any, prompt: str, *, store: TextStore | None = None, **more: Any) -> Any:
         given.append({"store": store, "method": more["method"]})
-        if store is not None:
-            store.add((len(prompt),))
-        return fake_lab.FakeRun(pair, prompt, **more)
+        return fake_lab.FakeRun(pair, prompt, store=store, **more)
 
     return Lab(
         methods=METHODS,
