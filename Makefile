@@ -18,12 +18,15 @@ $(VENV)/.dev: requirements.txt requirements-dev.txt $(VENV)/.app
 app: $(VENV)/.app
 	$(BIN)/python app.py
 
+# Two processes, each with one thread and whole files: models are loaded once per file.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 # Browser tests use Chromium when /usr/bin/chromium (or $$CHROMIUM) is there and say so when not.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not browser and not slow"
+	$(PYTEST) -m "not browser and not slow"
 
 # On a machine with CUDA, in under eight minutes: what torch computes, then what it costs.
 gpu-check: $(VENV)/.dev
