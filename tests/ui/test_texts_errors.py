@@ -75,21 +75,29 @@ def test_warnings_of_a_run_are_known(lang: str) -> None:
     from speclab.lab.run_warnings import run_warnings
     from speclab.methods import make_method
 
+    def pair_of(draft, target=None, foreign=None):
+        return SimpleNamespace(
+            target=target, drafts=(draft,), foreign=foreign, drafts_for=lambda needs: (draft,)
+        )
+
     draft = SimpleNamespace(name="tiny", max_context=12)
     limits = Limits(max_new_tokens=9, max_context=16, eos_ids=frozenset(), stop_strings=())
     prompt = tuple(range(10))
-    made = run_warnings(
-        SimpleNamespace(drafts=(draft,)), make_method("draft-model"), prompt, limits
-    )
+    made = run_warnings(pair_of(draft), make_method("draft-model"), prompt, limits)
     assert len(made) == 2
     blind = SimpleNamespace(name="bloom", provides=frozenset({"path_batch"}), max_context=99)
     seeing = SimpleNamespace(name="llama", provides=frozenset({"tree_mask"}), max_context=99)
     for target, draft in ((blind, seeing), (seeing, blind), (seeing, seeing)):
-        pair = SimpleNamespace(target=target, drafts=(draft,))
+        pair = pair_of(draft, target)
         (*told,) = run_warnings(pair, make_method("draft-tree"), (1,), limits)
         assert len(told) == (blind in (target, draft))
         assert all(("bloom 无法对一棵树" in sentence(text, "zh")) for text in told)
         assert not run_warnings(pair, make_method("prompt-lookup"), (1,), limits)
+    spelling = SimpleNamespace(shared_own=(1, 2, 3))
+    foreign = SimpleNamespace(model=seeing, spelling=spelling, num_ids=9, shared_mass=0.25)
+    for name, count in (("string-match", 1), ("token-intersection", 2)):
+        (*told,) = run_warnings(pair_of(seeing, seeing, foreign), make_method(name), (1,), limits)
+        assert len(told) == count and all(sentence(text, "zh") != text for text in told)
     shown = [sentence(text, lang) for text in made]
     if lang == "en":
         assert shown == list(made)
