@@ -43,9 +43,12 @@ def search_layers(
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     until = time.monotonic() + 60.0 * minutes
     report = run_search(loaded, plan, progress=say, cancelled=lambda: time.monotonic() > until)
-    if keep:
+    pays = bool(report["attention"] or report["mlp"])
+    if keep and pays:
         FOLDER.mkdir(parents=True, exist_ok=True)
-    for place in (json_to, str(FOLDER / f"{pair}.json") if keep else None):
+    elif keep:
+        say("Every set tried costs more than it saves on this target: none is kept.")
+    for place in (json_to, str(FOLDER / f"{pair}.json") if keep and pays else None):
         if place is not None:
             write_json(report, place)
     if json_to != "-":
