@@ -27,6 +27,11 @@ ZH_SWEEP: dict[str, tuple[str, str]] = {
     "batch_sizes": ("批大小必须递增，而不是 {given}。", "例如 1、4、16。"),
     "plain_has_no_choice": ("普通解码没有可选的参数。", "请选择其他方法。"),
     "unknown_rung": ("阶梯上没有名为 {name} 的草稿。", "可用的草稿：{known}。"),
+    "multi_draft_greedy": (
+        "温度为 0 时不抽样：K 份草稿就是同一份草稿。",
+        "请选择大于 0 的温度。",
+    ),
+    "no_draft_here": ("模型对 {pair} 没有草稿模型。", "请选择其他模型对。"),
     "no_batched_pass": (
         "{model} 不是普通的 Llama，这里无法对它做批量前向计算。",
         "请选择其他模型对。",
