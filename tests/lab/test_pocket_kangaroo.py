@@ -47,18 +47,6 @@ def test_greedy_text_is_the_targets_own(pocket: Pair, pocket64: Pair) -> None:
     assert ties <= 2 and accepted > 20 * 8
 
 
-@pytest.mark.parametrize("rule", ["one-hot", "match"])
-def test_the_law_is_proved_on_the_real_model(pocket64: Pair, rule: str) -> None:
-    spec = ProveSpec(
-        method="kangaroo",
-        params={"num_speculative_tokens": 2},
-        rule=rule,
-        sampling=Sampling(top_k=2),
-        length=2,
-    )
-    assert prove_exact(pocket64, spec).difference < 1e-9
-
-
 def test_the_adapters_state_is_that_of_a_fresh_request(pocket64: Pair) -> None:
     request: dict[str, Any] = {
         "method": "kangaroo",
@@ -191,7 +179,7 @@ def test_it_drafts_better_when_left_early(pocket: Pair, skip: Pair) -> None:
 
 def test_early_exit_on_it_is_lossless_relative_to_itself(skip: Pair) -> None:
     skip64 = load_pair("pocket-skip", device="cpu", dtype="float64")
-    ties, accepted = check_greedy_text(skip, skip64, "early-exit", 4)
+    ties, accepted = check_greedy_text(skip, skip64, "early-exit", 2)
     assert ties <= 1 and accepted > 0
     spec = ProveSpec(
         method="early-exit",
