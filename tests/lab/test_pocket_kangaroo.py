@@ -81,7 +81,7 @@ def tau(traces: list[Trace]) -> float:
     return value
 
 
-def texts(pair: Pair, name: str, count: int = 3, **params: Any) -> list[Trace]:
+def texts(pair: Pair, name: str, count: int = 2, **params: Any) -> list[Trace]:
     return [greedy(pair, text, name, 24, **params) for _, text in bench_prompts(False, count)]
 
 

@@ -142,9 +142,9 @@ def test_batches_are_made_by_the_step_alone() -> None:
         assert all(torch.equal(first[key], again[key]) for key in ("ids", "kept", "exits"))
         assert first["kept"].shape == (LAYERS, len(first["ids"])) and first["kept"][0].all()
     often = batches(data, replace(RECIPE, most_dropped=0.5, tokens_per_step=1024), LAYERS)
-    dropped = torch.stack([~often(step, 0.0)["kept"] for step in range(200)]).float()
+    dropped = torch.stack([~often(step, 0.0)["kept"] for step in range(60)]).float()
     found = dropped.mean((0, 2)).tolist()
-    assert found == pytest.approx(dropout_rates(LAYERS, 0.5), abs=0.08)
+    assert found == pytest.approx(dropout_rates(LAYERS, 0.5), abs=0.12)
 
 
 def test_exits_learn_the_log_is_kept_and_a_stopped_run_resumes(tmp_path: Path) -> None:
