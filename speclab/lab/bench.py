@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import datetime
 import platform
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,6 +131,10 @@ def time_arrivals(
     return time.perf_counter() - begun, run.trace(), arrivals
 
 
+COST_PROMPT = tuple(range(10, 74))
+WARM_TURNS = 3
+
+
 def chain_of(nodes: int) -> TokenTree:
     """Return a chain of `nodes` tokens."""
     return TokenTree.chain(range(20, 20 + nodes))
@@ -141,7 +147,7 @@ def measure_costs(
     widths: Sequence[int] = VERIFY_WIDTHS,
     shape: Callable[[int], TokenTree] = chain_of,
 ) -> dict[str, Any]:
-    """Measure c and v(n) on raw passes after a 64-token context.
+    """Measure c and v(n) on raw passes after a 64-token context, all widths in turns.
 
     Args:
         repeats: passes per width. widths: n, the pending token included; the first is 1.
@@ -150,35 +156,44 @@ def measure_costs(
     Returns:
         target_step_s and draft_step_s (medians), cost_ratio, verify_cost by n.
     """
-    prompt = tuple(range(10, 74))
-    steps: dict[str, float] = {}
-    passes: dict[int, list[float]] = {n: [] for n in widths}
-    for name, handle in (
-        ("target", pair.target),
-        *((("draft", pair.drafts[0]),) if pair.drafts else ()),
-    ):
-        session = handle.open(prompt)
-        for n in widths if name == "target" else (1,):
-            tree = shape(n - 1) if n > 1 else EMPTY_TREE
-            times = passes[n] if name == "target" else []
-            session.rollback(len(prompt))
-            for attempt in range(repeats + 3):
-                session.rollback(len(prompt))
-                begun = time.perf_counter()
-                session.score(tree).row(0)
-                if attempt >= 3:
-                    times.append(time.perf_counter() - begun)
-            if name == "draft":
-                steps["draft"] = sorted(times)[len(times) // 2]
-    medians = {n: sorted(times)[len(times) // 2] for n, times in passes.items()}
+    target = pair.target.open(COST_PROMPT)
+    jobs: dict[Any, Callable[[], float]] = {
+        n: partial(pass_s, target, shape(n - 1) if n > 1 else EMPTY_TREE) for n in widths
+    }
+    if pair.drafts:
+        jobs["draft"] = partial(pass_s, pair.drafts[0].open(COST_PROMPT), EMPTY_TREE)
+    seconds = by_turns(jobs, repeats)
+    medians = {n: statistics.median(seconds[n]) for n in widths}
     out: dict[str, Any] = {
         "target_step_s": medians[1],
         "verify_cost": {str(n): round(value / medians[1], 4) for n, value in medians.items()},
     }
-    if "draft" in steps:
-        out["draft_step_s"] = steps["draft"]
-        out["cost_ratio"] = steps["draft"] / medians[1]
+    if pair.drafts:
+        out["draft_step_s"] = statistics.median(seconds["draft"])
+        out["cost_ratio"] = out["draft_step_s"] / medians[1]
     return out
+
+
+def pass_s(session: Any, tree: TokenTree) -> float:
+    """Return the seconds of one pass after the context of `COST_PROMPT`."""
+    session.rollback(len(COST_PROMPT))
+    begun = time.perf_counter()
+    session.score(tree).row(0)
+    return time.perf_counter() - begun
+
+
+def by_turns(jobs: Mapping[Any, Callable[[], float]], repeats: int) -> dict[Any, list[float]]:
+    """Return the seconds of `repeats` turns of every job, first turns left out.
+
+    Each turn runs all of them, so that a machine that becomes slower or faster does so for all.
+    """
+    seconds: dict[Any, list[float]] = {name: [] for name in jobs}
+    for turn in range(repeats + WARM_TURNS):
+        for name, job in jobs.items():
+            spent = job()
+            if turn >= WARM_TURNS:
+                seconds[name].append(spent)
+    return seconds
 
 
 def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dict[str, Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 import time
+from collections.abc import Callable
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,7 @@ from speclab.core.laws import Sampling
 from speclab.lab import bench, measuring, peer_llama_cpp
 from speclab.lab.bench import (
     BenchPlan,
+    by_turns,
     measure_costs,
     prompts_to_warm,
     run_bench,
@@ -281,3 +285,17 @@ def test_prompts_do_not_repeat() -> None:
     for wrong in ({"peer": "other"}, {"temperatures": ()}, {"temperatures": (1.0, 1.0)}):
         with pytest.raises(BadInput):
             BenchPlan(methods=(), **wrong)
+
+
+def test_costs_are_ratios_of_passes_that_took_turns() -> None:
+    """A machine that becomes twice as fast meanwhile moves no ratio by more than a few percent."""
+    turns = count()
+
+    def job(seconds: float) -> Callable[[], float]:
+        return lambda: seconds * (2.0 - next(turns) / 66)
+
+    seconds = by_turns({1: job(1.0), 5: job(1.5)}, 30)
+    assert [len(times) for times in seconds.values()] == [30, 30]
+    assert statistics.median(seconds[5]) / statistics.median(seconds[1]) == pytest.approx(
+        1.5, rel=0.03
+    )
