@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from speclab.core.protocols import needed
 from speclab.lab.head_numbers import DIGITS, Measured, tau
 from speclab.lab.labels import parse_label
 from speclab.lab.ledger import memory_of
-from speclab.methods import METHODS
+from speclab.methods import make_method
 from speclab.models.pair import Pair
 from speclab.stats.copied import copied_share
 from speclab.stats.counters import acceptance_rate, ratio
@@ -28,12 +29,11 @@ def method_row(
         families: of the prompts, in their order.
     """
     label, temperature = key
-    card = METHODS[parse_label(label)[0]].card
     found = {
         "method": label,
         "temperature": temperature,
         **numbers_of(mine, base, greedy=temperature == 0.0),
-        "memory": memory_of(pair, card.needs),
+        "memory": memory_of(pair, needed(make_method(*parse_label(label)))),
         "families": {},
     }
     for family in dict.fromkeys(families):

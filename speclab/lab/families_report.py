@@ -51,11 +51,25 @@ def kept_families() -> list[dict[str, Any]]:
 
 
 def speed_text(numbers: Row) -> str:
-    """Return the speedup with its interval, where there is one: `1.45 (1.30–1.61)`."""
+    """Return the speedup with its interval, `1.45 (1.30–1.61)`, or `1.45 (1 prompt)` without."""
     text = f"{numbers['speedup']:.2f}"
     if numbers["speedup_low"] is None:
-        return text
+        return f"{text} ({_prompts(numbers)})"
     return f"{text} ({numbers['speedup_low']:.2f}–{numbers['speedup_high']:.2f})"
+
+
+def _prompts(numbers: Row) -> str:
+    return "1 prompt" if numbers["prompts"] == 1 else f"{numbers['prompts']} prompts"
+
+
+def is_faster(numbers: Row) -> bool:
+    """Whether the whole interval of the speedup is above 1; too few prompts show nothing."""
+    return numbers["speedup_low"] is not None and numbers["speedup_low"] > 1.0
+
+
+def is_slower(numbers: Row) -> bool:
+    """Whether the whole interval of the speedup is below 1; too few prompts show nothing."""
+    return numbers["speedup_high"] is not None and numbers["speedup_high"] < 1.0
 
 
 def count_text(numbers: Row) -> str:
@@ -71,7 +85,7 @@ def count_text(numbers: Row) -> str:
 
 def _cell(numbers: Row) -> str:
     speed = speed_text(numbers)
-    shown = f"**{speed}**" if numbers["speedup"] > 1.0 else speed
+    shown = f"**{speed}**" if is_faster(numbers) else speed
     return f"{shown}<br>{count_text(numbers)}"
 
 
@@ -111,23 +125,27 @@ def law_text(temperature: float) -> str:
 
 
 def fastest(report: Report, temperature: float) -> str:
-    """Return the fastest method of each family; plain decoding where none is faster."""
+    """Return the fastest method of each family among those whose interval is above 1."""
     parts = []
     for family in report["families"]:
-        best = max(rows_at(report, temperature), key=lambda row: row["families"][family]["speedup"])
-        speed = best["families"][family]["speedup"]
-        parts.append(
-            f"{family} `{best['method']}` ({speed:.2f})" if speed > 1.0 else f"{family} none"
-        )
+        rows = rows_at(report, temperature)
+        faster = [row for row in rows if is_faster(row["families"][family])]
+        if faster:
+            best = max(faster, key=lambda row: row["families"][family]["speedup"])
+            parts.append(f"{family} `{best['method']}` {speed_text(best['families'][family])}")
+        elif rows and all(row["families"][family]["speedup_low"] is None for row in rows):
+            parts.append(f"{family} not to be told from {_prompts(rows[0]['families'][family])}")
+        else:
+            parts.append(f"{family} none")
     return f"{law_text(temperature)}, fastest: {', '.join(parts)}."
 
 
 def losing(report: Report, temperature: float) -> str:
-    """Return which methods are slower than plain decoding in every family; empty if none is."""
+    """Return which methods' intervals are below 1 in every family; empty if none's are."""
     slow = [
         f"`{row['method']}`"
         for row in rows_at(report, temperature)
-        if all(numbers["speedup"] < 1.0 for numbers in row["families"].values())
+        if all(map(is_slower, row["families"].values()))
     ]
     return (
         f"{law_text(temperature)}, slower than plain everywhere: {', '.join(slow)}." if slow else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -154,12 +155,11 @@ def _rates(mine: Measured) -> dict[str, float]:
         keys = [key for key in mine.seconds if key[0] == repeat]
         emitted = sum(len(mine.traces[key].emitted) for key in keys)
         rates.append(emitted / sum(mine.seconds[key] for key in keys))
-    rates.sort()
     emitted = sum(len(trace.emitted) for trace in mine.traces.values())
     return {
-        "tokens_per_s": round(rates[len(rates) // 2], 2),
-        "tokens_per_s_low": round(rates[0], 2),
-        "tokens_per_s_high": round(rates[-1], 2),
+        "tokens_per_s": round(median(rates), 2),
+        "tokens_per_s_low": round(min(rates), 2),
+        "tokens_per_s_high": round(max(rates), 2),
         "decode_tokens_per_s": round(emitted / sum(mine.decode_s.values()), 2),
     }
 

@@ -29,7 +29,7 @@ from speclab.lab.bench import (
 )
 from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.bench_report import reference_lines
-from speclab.lab.bench_rows import by_arrival
+from speclab.lab.bench_rows import Timed, _rates, by_arrival
 from speclab.lab.calibration import QuietMachine
 from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.memo_bench import time_memo
@@ -151,6 +151,20 @@ def test_our_tokens_are_stamped_by_the_wall_clock_as_others_are(pair: Pair, monk
     assert pace_of([trace]).ttft_s < arrivals[0] - 0.04, "the stages alone do not know of it"
     assert pace.tpot_s == pytest.approx((arrivals[-1] - arrivals[0]) / 4)
     assert seconds - arrivals[-1] >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [((1.0,), (12.0, 12.0, 12.0)), ((1.0, 2.0), (9.0, 6.0, 12.0)), ((3.0, 1.0, 2.0), (6, 4, 12))],
+)
+def test_tokens_per_second_are_the_median_of_the_repeats(
+    seconds: tuple[float, ...], wanted: tuple[float, float, float]
+) -> None:
+    keys = [(repeat, 0) for repeat in range(len(seconds))]
+    trace: Any = SimpleNamespace(emitted=(1,) * 12)
+    mine = Timed(seconds=dict(zip(keys, seconds, strict=True)), traces=dict.fromkeys(keys, trace))
+    names = ("tokens_per_s", "tokens_per_s_low", "tokens_per_s_high")
+    assert _rates(mine) == dict(zip(names, wanted, strict=True))
 
 
 def test_lines_hold_the_wall_clock(report: dict[str, Any]) -> None:

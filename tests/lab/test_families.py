@@ -13,18 +13,22 @@ from typer.testing import CliRunner
 from speclab.__main__ import app
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
+from speclab.core.protocols import needed
 from speclab.core.records import Trace
-from speclab.lab import families, families_report, readme_part
+from speclab.lab import families, families_numbers, families_report, readme_part
 from speclab.lab.families import TEXT_FAMILIES, FamilyPlan, run_families, usual_plan
 from speclab.lab.families_report import PART, kept_families, markdown, print_families, with_part
+from speclab.lab.head_numbers import Measured
+from speclab.lab.labels import parse_label
 from speclab.lab.runs import generate
-from speclab.methods import METHODS
+from speclab.methods import METHODS, make_method
 from speclab.models.pair import Pair
 from speclab.models.toy import ToyModel
 
 PASS_S, METHODS_RUN = 0.01, ("draft-model", "prompt-lookup", "medusa")
 PLAN = FamilyPlan(methods=METHODS_RUN, prompts=3, sampled_prompts=1, max_new_tokens=12)
 SAID: list[str] = []
+LABELS = ("multi-draft:models=two", "multi-draft")
 
 
 class WordCodec:
@@ -228,13 +232,66 @@ def test_the_table_says_where_each_method_wins_and_loses(report, capsys) -> None
 
 
 def test_a_method_that_never_pays_is_named(report) -> None:
-    slow = json.loads(json.dumps(report))
-    for row in slow["rows"]:
-        if row["method"] == "prompt-lookup":
-            for cell in row["families"].values():
-                cell["speedup"] = 0.9
+    slow = with_speed(report, "prompt-lookup", 0.9, 0.8, 0.99)
     assert families_report.losing(slow, 0.0).endswith("everywhere: `prompt-lookup`.")
     assert families_report.losing(report, 0.0) == ""
+    unsure = with_speed(report, "prompt-lookup", 0.9, 0.8, 1.01)
+    assert families_report.losing(unsure, 0.0) == ""
+
+
+def with_speed(
+    report: dict[str, Any], method: str, speedup: float, low: float | None, high: float | None
+) -> dict[str, Any]:
+    """Return a copy in which a method has these numbers everywhere."""
+    changed = json.loads(json.dumps(report))
+    for row in changed["rows"]:
+        if row["method"] == method:
+            for cell in (row, *row["families"].values()):
+                cell |= {"speedup": speedup, "speedup_low": low, "speedup_high": high}
+    return changed
+
+
+def test_only_an_interval_above_one_makes_a_method_faster(report) -> None:
+    sure = with_speed(report, "prompt-lookup", 99.0, 1.01, 120.0)
+    assert "**99.00 (1.01–120.00)**" in families_report.table_at(sure, 0.0)
+    assert families_report.fastest(sure, 0.0).count("`prompt-lookup` 99.00 (1.01–120.00)") == 6
+    unsure = with_speed(report, "prompt-lookup", 99.0, 0.98, 120.0)
+    assert "**99.00" not in families_report.table_at(unsure, 0.0)
+    assert "prompt-lookup" not in families_report.fastest(unsure, 0.0)
+    only = {**unsure, "rows": [row for row in unsure["rows"] if row["method"] != "draft-model"]}
+    assert families_report.fastest(only, 0.0).count(" none") == 6
+
+
+def test_too_few_prompts_say_so_and_name_no_method(report) -> None:
+    assert "1.00 (1 prompt)" not in families_report.table_at(report, 0.0)
+    row = rows(report, 1.0)["draft-model"]
+    one = row["families"]["copy"]
+    table = families_report.table_at(report, 1.0)
+    assert f"{one['speedup']:.2f} (1 prompt)<br>" in table
+    assert f"**{one['speedup']:.2f} (1 prompt)**" not in table
+    assert "copy not to be told from 1 prompt" in families_report.fastest(report, 1.0)
+    assert families_report.losing(report, 1.0) == ""
+    assert families_report.speed_text({**one, "prompts": 2}).endswith("(2 prompts)")
+
+
+def test_memory_is_that_of_the_params_too(pair) -> None:
+    """Two draft models are more than the card alone asks for."""
+    asked: list[frozenset[str]] = []
+
+    def memory(loaded: Pair, needs: frozenset[str]) -> dict[str, Any]:
+        asked.append(needs)
+        return {}
+
+    measured = Measured()
+    prompt = tuple(pair.codec.encode("one two three four"))
+    found = scripted(pair, "draft-model", prompt, 6, sampling=Sampling(temperature=0.0), seed=0)
+    measured.seconds[0, 0], measured.traces[0, 0] = found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(families_numbers, "memory_of", memory)
+        for label in LABELS:
+            families_numbers.method_row(pair, (label, 0.0), measured, measured, ["copy"])
+    assert asked == [needed(make_method(*parse_label(label))) for label in LABELS]
+    assert asked[0] - asked[1] == {"second_draft"}
 
 
 def test_the_readme_is_filled_between_its_marks(report, tmp_path, monkeypatch) -> None:
