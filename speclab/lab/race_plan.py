@@ -23,7 +23,7 @@ MAX_PROMPT = 2_000
 MAX_WORK = 6_000
 """Most tokens of a whole race: lanes x repeats x new tokens."""
 
-GAMMA_NAMES = ("num_speculative_tokens", "total_tokens", "tree_nodes", "depth")
+GAMMA_NAMES = ("num_speculative_tokens", "total_tokens", "tree_nodes", "depth", "guesses")
 """How much a method drafts per round, by the parameter's name; the first it has is varied."""
 
 

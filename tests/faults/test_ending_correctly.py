@@ -27,7 +27,7 @@ from speclab.methods import METHODS, make_method
 from speclab.methods.prompt_lookup import PromptLookup
 from speclab.models.toy import ToyModel
 
-TINY = tiny(seed=1, max_position_embeddings=16)
+TINY = tiny(seed=1, max_position_embeddings=16, num_hidden_layers=3)
 SHORT = tiny(seed=2, max_position_embeddings=8)
 EOS = 5
 SCRIPT = (7, 8, EOS, 9, 9, 9, 9, 9, 9, 9)
@@ -240,6 +240,8 @@ def test_the_context_window_ends_the_run(method: str, gamma: int) -> None:
         if param.name in ("num_speculative_tokens", "depth")
     ]
     params = {param.name: min(gamma, int(param.high)) for param in lengths}
+    if any(param.name == "exit_layer" for param in METHODS[method].card.params):
+        params["exit_layer"] = 1
     for target in (ToyModel.random(3, max_context=16), TINY):
         prompt = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
         text, rounds = run(

@@ -17,6 +17,7 @@ from speclab.methods.prompt_lookup import NgramIndex
 from speclab.models.toy import ToyModel
 
 TARGET, DRAFT = ToyModel.random(1, vocab_size=6), ToyModel.random(2, vocab_size=6)
+DEEPEST_EXIT = 3
 
 
 def test_names_are_a_public_interface() -> None:
@@ -43,6 +44,8 @@ def test_the_ends_of_every_slider_work(name: str) -> None:
             params: dict[str, Any] = {param.name: value}
             if param.name == "min_ngram":
                 params["max_ngram"] = value
+            if param.name == "exit_layer":
+                params["exit_layer"] = min(int(value), DEEPEST_EXIT)
             chain = value == "drawn" or param.name == "draft_length"
             if chain and any(other.name == "top_k" for other in METHODS[name].card.params):
                 params["top_k"] = 1

@@ -297,7 +297,7 @@ def test_knobs_passes_coins_and_own_numbers_answer(lesson) -> None:
 @pytest.mark.browser
 def test_drafts_batch_and_stairs_answer_in_chinese(lesson) -> None:
     page = lesson(7, "/zh")
-    plane = page.locator(".draft-plane")
+    plane = page.locator(".draft-plane:not(.draft-ladder)")
     expect(plane.locator(".total")).to_contain_text("B 更快，尽管 A 的接受率更高")
     plane.locator("[data-knob=c-A]").focus()
     page.keyboard.press("Home")

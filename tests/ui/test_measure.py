@@ -367,9 +367,14 @@ def test_panels_paint_and_stop_keeps_what_was_measured(app: str, open_page: Call
     for name in ("batch", "predict"):
         panel_of(page, name)
     sweep = panel_of(page, "sweep")
+    recorded = sweep.get_attribute("data-points")
     sweep.locator("[data-field=max_new_tokens]").fill("128")
     sweep.locator("[data-do=run]").click()
-    page.wait_for_selector("#measure-sweep .pv-root[data-points]")
+    page.wait_for_function(
+        "(recorded) => document.querySelector('#measure-sweep .pv-root').dataset.points"
+        " && document.querySelector('#measure-sweep .pv-root').dataset.points !== recorded",
+        arg=recorded,
+    )
     sweep.locator("[data-do=stop]").click()
     page.wait_for_selector("#measure-sweep .pv-root[data-state=idle]")
     assert int(sweep.get_attribute("data-points")) >= 3

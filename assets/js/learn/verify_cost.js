@@ -14,7 +14,7 @@ function bars(series, widths, words) {
 }
 
 function draw({series, caption, words, status, tone}) {
-  const widths = Object.keys(series[0].costs).map(Number).sort((a, b) => a - b);
+  const widths = Object.keys(series[0].costs).map(Number).filter((n) => series.every(({costs}) => n in costs)).sort((a, b) => a - b);
   const legend = series.map(({title, detail, live}, index) => make('li', {class: SERIES[index]}, make('i', {class: 'swatch'}), make('span', {}, make('b', {}, title), ' ', detail, ' ', make('span', {class: 'badge'}, live ? words.measured_now : words.measured))));
   root.replaceChildren(make('figure', {class: 'verify-cost'}, make('ul', {class: 'legend'}, legend,
     make('li', {}, make('i', {class: 'swatch ghost-key'}), words.ghost)), bars(series, widths, words),
