@@ -108,18 +108,33 @@ def acceptance_table(report: Mapping[str, Any]) -> Cells:
     """Return what was accepted (measured)."""
     rows = [
         (
-            "8-bit cache" if row["cache_bits"] == 8 else "full precision",
+            "8-bit" if row["cache_bits"] == 8 else "full",
             f"{row['temperature']:g}",
             row["context"],
             str(row["group_size"]),
-            f"{row['acceptance_rate']:.3f}",
-            f"{row['tau']:.2f}",
+            ranged_text(row, "acceptance_rate", 3),
+            ranged_text(row, "tau", 2),
             str(row["drafted_tokens"]),
         )
         for row in report["rows"]
     ]
-    names = ("target", "T", "context", "group", "α", "τ", "drafted")
-    return "Acceptance (measured)", names, rows
+    names = ("cache", "T", "context", "group", "α", "τ", "drafted")
+    return f"Acceptance of {prompts_text(report)} (measured; 95 % over prompts)", names, rows
+
+
+def prompts_text(report: Mapping[str, Any]) -> str:
+    """Return how many prompts every line has: `4 prompts`."""
+    count = report["plan"]["num_prompts"]
+    return "1 prompt" if count == 1 else f"{count} prompts"
+
+
+def ranged_text(row: Mapping[str, Any], name: str, digits: int) -> str:
+    """Return a number with its interval, where there is one: `0.953 (0.912–0.981)`."""
+    value, low, high = (row.get(key) for key in (name, f"{name}_low", f"{name}_high"))
+    if value is None:
+        return "–"
+    bounds = "" if low is None or high is None else f" ({low:.{digits}f}–{high:.{digits}f})"
+    return f"{value:.{digits}f}{bounds}"
 
 
 def bytes_table(report: Mapping[str, Any]) -> Cells:
@@ -153,7 +168,8 @@ def speed_table(report: Mapping[str, Any], hardware: str) -> Cells:
         if row["hardware"] == hardware and row["context"] in SHOWN_CONTEXTS
     ]
     names = ("model, context", "cache", "γ", "E[N]", "against 16 bits", "against the same target")
-    return f"Speedup on {hardware} at the acceptance measured here (modelled)", names, rows
+    title = f"Speedup on {hardware} at the acceptance of {prompts_text(report)} here (modelled)"
+    return title, names, rows
 
 
 def published_table(report: Mapping[str, Any], hardware: str) -> Cells:
@@ -169,4 +185,7 @@ def published_table(report: Mapping[str, Any], hardware: str) -> Cells:
         if row["hardware"] == hardware
     ]
     names = ("model, context", "published", "modelled", "γ")
-    return f"The paper's numbers beside the model on {hardware}", names, rows
+    title = (
+        f"The paper's numbers beside the model on {hardware}, its acceptance taken per tested token"
+    )
+    return title, names, rows

@@ -223,10 +223,10 @@ def modelled_speed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPoint:
-    """One line of the paper's results, as third parties' notes of it give them. JSON-ready.
+    """One line of the paper's results, as others cite it. JSON-ready.
 
     Attributes:
-        acceptance: share of drafted tokens accepted; None where it is not stated.
+        acceptance: as stated, of drafted or of tested tokens; None where it is not stated.
     """
 
     method: str
