@@ -2,15 +2,17 @@
 
 A set is worth E[N] / (gamma c + 1) at its best gamma: acceptance is measured, c is the share of the
 weights that a draft multiplies, and a verification of several tokens is taken to cost one step
-(a machine bound by memory). Nothing is timed, so that a busy machine finds the same set.
+(a machine bound by memory). No pass is timed: a search that its evaluations end, or that finds
+nothing new, finds the same set on a busy machine. One that a limit of minutes ends may not.
 """
 
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -29,6 +31,8 @@ nothing new."""
 KICK = 3
 """Sublayers changed where no single change helps."""
 Progress = Callable[[str], None]
+Ended = Literal["evaluations", "cancelled", "nothing new"]
+"""Why a search was over: its budget was spent, it was told to, or restarts found nothing new."""
 Sublayer = tuple[str, int]
 """("a" or "m", layer): its attention or its MLP."""
 
@@ -120,6 +124,10 @@ class LayerSearch:
         probe: what measures. evaluations: sets to measure at most. seed: of the changes.
         progress: called now and then. cancelled: asked before every set.
 
+    Attributes:
+        tried: what each set is worth. best: of them. history: (sets tried, speedup) at each better
+            one. ended: why `run` was over; None before.
+
     **Source:** Zhang et al. 2309.08168, section 3.3, which searches the same sets by Bayesian
     optimisation.
     **Deviation:** a local search; acceptance at every place of a text in one pass, and the model
@@ -141,6 +149,8 @@ class LayerSearch:
         self.tried: dict[frozenset[Sublayer], Worth] = {}
         self.best: frozenset[Sublayer] = frozenset()
         self.history: list[tuple[int, float]] = []
+        self.ended: Ended | None = None
+        self._told = False
 
     def run(self) -> frozenset[Sublayer]:
         """Return the best set found within the budget, or until it was cancelled."""
@@ -152,6 +162,9 @@ class LayerSearch:
             self._climb(here)
             vain = vain + 1 if len(self.tried) == before else 0
             here = self._kicked()
+        self.ended = "nothing new"
+        if self._is_over():
+            self.ended = "cancelled" if self._told else "evaluations"
         return self.best
 
     def _measure(self, skipped: frozenset[Sublayer]) -> Worth | None:
@@ -171,7 +184,8 @@ class LayerSearch:
         return worth
 
     def _is_over(self) -> bool:
-        return self._left <= 0 or self._cancelled()
+        self._told = self._told or (self._left > 0 and self._cancelled())
+        return self._told or self._left <= 0
 
     def _least_harmful(self) -> list[Sublayer]:
         """Return sublayers by what skipping each alone costs in acceptance per work saved."""
@@ -257,16 +271,21 @@ def run_search(
     pair: Pair,
     plan: SearchPlan,
     *,
+    minutes: float | None = None,
     progress: Progress = lambda text: None,
-    cancelled: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Search on a pair's target and return the report: the set, its worth, and on what.
+
+    Args:
+        minutes: after which the best set so far is taken; None: no limit. With one, how many sets
+            are tried depends on the machine.
 
     Raises:
         UnsupportedModel: for a target whose layers cannot be run one by one.
     """
     from speclab.models.skip_probe import SkipProbe
 
+    begun = time.monotonic()
     prompts = search_prompts(pair.codec.chat_by_default, 2 * plan.texts)
     progress(f"The target writes {len(prompts)} texts")
     texts = own_texts(pair, prompts, plan)
@@ -276,15 +295,17 @@ def run_search(
         evaluations=plan.evaluations,
         seed=plan.seed,
         progress=progress,
-        cancelled=cancelled,
+        cancelled=lambda: minutes is not None and time.monotonic() - begun > 60.0 * minutes,
     )
     try:
         best = search.run()
+        stopped = "minutes" if search.ended == "cancelled" else search.ended
     except KeyboardInterrupt:
         progress("Stopped; the best set so far is kept")
-        best = search.best
+        best, stopped = search.best, "interrupted"
         if best not in search.tried:
             raise
+    taken_s = time.monotonic() - begun
     held_out: Any = SkipProbe(pair.target, texts[plan.texts :])  # type: ignore[arg-type]
     skips = SkipSet(
         layers=probe.num_layers,
@@ -304,9 +325,13 @@ def run_search(
         "held_out": _rounded(worth_of(held_out, best)),
         "positions": {"search": probe.positions, "held_out": held_out.positions},
         "tried": len(search.tried),
+        "stopped": stopped,
+        "minutes": round(taken_s / 60.0, 2),
+        "minutes_limit": minutes,
         "history": [[count, round(speedup, 4)] for count, speedup in search.history],
         "plan": asdict(plan),
-        "command": f"search-layers --pair {pair.name} --keep",
+        "command": f"search-layers --pair {pair.name} --keep"
+        + (f" --minutes {minutes:g}" if minutes is not None else ""),
         "versions": provenance(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

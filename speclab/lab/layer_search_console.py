@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -41,8 +40,7 @@ def search_layers(
     changed = {name: value for name, value in given.items() if value is not None}
     plan = dataclasses.replace(usual_plan(pair), **changed)
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
-    until = time.monotonic() + 60.0 * minutes
-    report = run_search(loaded, plan, progress=say, cancelled=lambda: time.monotonic() > until)
+    report = run_search(loaded, plan, minutes=minutes, progress=say)
     pays = bool(report["attention"] or report["mlp"])
     if keep and pays:
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -55,13 +53,25 @@ def search_layers(
         print_report(report)
 
 
+ENDS = {
+    "evaluations": "all that the plan allows",
+    "nothing new": "restarts found nothing new",
+    "minutes": "ended by the limit of minutes: a faster machine tries more",
+    "interrupted": "ended by Ctrl-C",
+    "no better neighbour": "no change of one or two sublayers helped; searched without restarts",
+}
+"""Why a search was over, by the word in its report."""
+
+
 def print_report(report: Mapping[str, Any]) -> None:
     """Print what was found."""
     attention, mlp = report["attention"], report["mlp"]
     show(
         f"{report['pair']} · {report['target']} · {report['dtype']}\n"
         f"skip the attention of layers {attention or 'none'} and the MLP of layers {mlp or 'none'} "
-        f"of {report['layers']} (numbered from 0); {report['tried']} sets tried"
+        f"of {report['layers']} (numbered from 0); {report['tried']} sets of at most "
+        f"{report['plan']['evaluations']} tried in {report['minutes']:.1f} min: "
+        f"{ENDS[report['stopped']]}"
     )
     for name, title in (("worth", "texts of the search"), ("held_out", "other texts")):
         row = report[name]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, count
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +15,12 @@ from tiny_models import tiny
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.laws import softmax
 from speclab.core.theory import expected_tokens
-from speclab.lab.layer_search import LayerSearch, SearchPlan, usual_plan, worth_of
+from speclab.lab import layer_search
+from speclab.lab.layer_search import LayerSearch, SearchPlan, run_search, usual_plan, worth_of
+from speclab.lab.layer_search_console import ENDS, print_report
+from speclab.models.pair import Pair
 from speclab.models.skip_probe import SkipProbe
+from speclab.models.skips import FOLDER
 
 
 @dataclass
@@ -63,10 +70,59 @@ def test_a_search_ends_at_its_budget_and_when_it_is_told_to() -> None:
     for budget in (1, 3):
         search = LayerSearch(made_up(0), evaluations=budget)
         search.run()
-        assert len(search.tried) == budget
+        assert len(search.tried) == budget and search.ended == "evaluations"
     asked = iter([False] * 4 + [True] * 99)
     search = LayerSearch(made_up(0), evaluations=64, cancelled=lambda: next(asked))
     assert search.run() in search.tried and len(search.tried) == 4
+    assert search.ended == "cancelled"
+    search = LayerSearch(made_up(0), evaluations=1000)
+    assert search.ended is None
+    search.run()
+    assert search.ended == "nothing new" and len(search.tried) <= 64
+
+
+class WordCodec:
+    """Words to ids by length."""
+
+    chat_by_default = False
+
+    def encode(self, text: str, *, chat: bool | None = None) -> tuple[int, ...]:
+        return tuple(1 + len(word) % 30 for word in text.split())[:8]
+
+    def piece(self, token: int) -> bytes:
+        return b"x"
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "minutes", "stopped", "tried"),
+    [(3, None, "evaluations", 3), (3, 60.0, "evaluations", 3), (30, 2.5, "minutes", 2)],
+)
+def test_the_report_says_why_the_search_was_over(
+    evaluations: int, minutes: float | None, stopped: str, tried: int, monkeypatch, capsys
+) -> None:
+    target = tiny(seed=1, num_hidden_layers=2)
+    pair = Pair(name="tiny", target=target, drafts=(), codec=WordCodec(), eos_ids=frozenset())
+    plan = SearchPlan(texts=1, tokens=3, evaluations=evaluations)
+    clock = count(0.0, 60.0)
+    if stopped == "minutes":
+        monkeypatch.setattr(layer_search, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    report = run_search(pair, plan, minutes=minutes)
+    assert (report["stopped"], report["tried"]) == (stopped, tried)
+    assert report["minutes_limit"] == minutes and report["minutes"] >= 0.0
+    assert ("--minutes" in report["command"]) == (minutes is not None)
+    print_report(report)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{tried} sets of at most {evaluations} tried" in shown and ENDS[stopped] in shown
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_a_kept_set_says_why_its_search_was_over(path: Path, capsys) -> None:
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert kept["stopped"] in ENDS and kept["minutes"] > 0.0
+    assert kept["tried"] <= kept["plan"]["evaluations"]
+    assert (kept["stopped"] == "evaluations") == (kept["tried"] == kept["plan"]["evaluations"])
+    print_report(kept)
+    assert ENDS[kept["stopped"]][:20] in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_a_set_is_worth() -> None:
