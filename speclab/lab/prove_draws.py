@@ -19,8 +19,6 @@ from speclab.models.pair import Pair
 from speclab.models.toy import ToyModel
 
 TOGETHER, CONTROL_STREAM = 8_192, 1
-LOOP_CHECK = 64
-"""Sequences between two looks at whether to stop."""
 LEAST_VISITS, FOLLOWED, MOST_TEXTS = 0.5, 6, 3_000
 """Before the loop, texts of up to `FOLLOWED` tokens that so many sequences may visit are evaluated,
 at most `MOST_TEXTS` of them."""
@@ -173,8 +171,8 @@ class LoopSampler:
     def draw(self, count: int, cancelled: Callable[[], bool]) -> list[Text]:
         """Return `count` sequences, fewer when cancelled."""
         drawn: list[Text] = []
-        for place, seed in enumerate(self._seeds.integers(2**63 - 1, size=count).tolist()):
-            if place % LOOP_CHECK == 0 and cancelled():
+        for seed in self._seeds.integers(2**63 - 1, size=count).tolist():
+            if cancelled():
                 break
             decoding = self._case.begin(Seeded(seed), self._models, self._rule)
             for _ in decoding:

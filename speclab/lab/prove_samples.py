@@ -35,7 +35,7 @@ in 10; fewer cells would see less of a bias between rare sequences."""
 MIN_EXPECTED = 20
 """Expected count of a cell: at level .001 the chi-square of sparser tables rejects too often."""
 PATHS = {"together": "decoded together", "loop": "the decode loop"}
-FIRST_BATCH, MOST_BATCH = 500, 20_000
+FIRST_BATCH, MOST_BATCH = {"together": 500, "loop": 32}, 20_000
 LEAST_BATCH = {"together": 2_000, "loop": 32}
 """Small batches of sequences decoded together would meet their new texts in small passes."""
 SHOWN_CELLS = 12
@@ -68,7 +68,7 @@ def prove_samples(
     try:
         proof = Proof(case, bench)
         yield proof.progress(time.perf_counter() - begun)
-        size = FIRST_BATCH
+        size = FIRST_BATCH[proof.main.sampler.path]
         while proof.num_samples < spec.num_samples and not cancelled():
             started = time.perf_counter()
             proof.step(min(size, spec.num_samples - proof.num_samples), cancelled)

@@ -14,6 +14,7 @@ from speclab.core.laws import Sampling
 from speclab.core.rules import RULES, rule_named
 from speclab.lab.fitting import fitting_params
 from speclab.ui.backend import Lab
+from speclab.ui.measure_reports import time_limit
 from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_running import Message
 from speclab.ui.prove_words import (
@@ -47,6 +48,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "top_k": (0, 200),
     "seed": (0, MAX_SEED),
 }
+LIMIT_S = 120.0
+"""Seconds that one proof may take: other visitors wait in line meanwhile."""
 MAX_POINTS = 200
 WEAK = 0.02
 """A control whose first token errs by less than this needs another prompt, not more samples."""
@@ -74,6 +77,7 @@ def options(lab: Lab, lang: str) -> dict[str, Any]:
         "methods": methods,
         "rules": [rule_facts(rule, lang) for rule in RULES.values()],
         "usual": USUAL,
+        "limit": PROVE[lang]["rm_limit"].format(limit=f"{LIMIT_S:.0f}"),
         "plotly": plotly_file(),
     }
 
@@ -135,21 +139,35 @@ def read_spec(lab: Lab, given: dict[str, Any], lang: str) -> ProveSpec:
 
 
 def proof_work(spec: ProveSpec, stop: StopFlag, lang: str) -> Callable[[Any], Iterator[Message]]:
-    """Return work that draws sequences and tells how the evidence stands, then the verdict."""
+    """Return work that draws sequences and tells how the evidence stands, then the verdict.
+
+    What was drawn within `LIMIT_S`, or before the visitor's stop, is judged.
+    """
 
     def work(pair: Any) -> Iterator[Message]:
         from speclab.lab.prove import prove_samples
 
         words, points = PROVE[lang], []
+        stopped, late = time_limit(stop, LIMIT_S)
         yield {"op": "status", "tone": "busy", "text": words["rm_preparing"]}
-        for step in prove_samples(pair, spec, cancelled=lambda: stop.raised):
-            points.append((step.num_samples, step.p_value, step.control_p_value))
-            figure = _curve(points, spec.alpha, lang)
-            if step.report is not None:
-                yield _report_message(step.report, figure, lang)
-                return
-            yield _progress_message(step, figure, lang)
-        yield {"op": "status", "tone": "info", "text": words["stopped"]}
+        try:
+            for step in prove_samples(pair, spec, cancelled=stopped):
+                points.append((step.num_samples, step.p_value, step.control_p_value))
+                figure = _curve(points, spec.alpha, lang)
+                if step.report is not None:
+                    after = late() and not stop.raised
+                    yield _report_message(step.report, figure, lang, late=after)
+                    return
+                yield _progress_message(step, figure, lang)
+        except BadInput as error:
+            if error.code != "one_cell" or not points:
+                raise
+        text = words["stopped"] if stop.raised else words["rm_late_none"]
+        if points[-1][0]:
+            text = words["rm_few"] if stop.raised else words["rm_late_few"]
+        values = {"n": number(points[-1][0]), "p": chance(points[-1][1])}
+        said = text.format(limit=f"{LIMIT_S:.0f}", **values)
+        yield {"op": "status", "tone": "info", "text": said}
 
     return work
 
@@ -180,7 +198,10 @@ def _progress_message(step: ProveProgress, figure: dict[str, Any], lang: str) ->
     }
 
 
-def _report_message(report: ProveReport, figure: dict[str, Any], lang: str) -> Message:
+def _report_message(
+    report: ProveReport, figure: dict[str, Any], lang: str, *, late: bool
+) -> Message:
+    """Return the verdict; `late`: the limit of seconds was passed when it came."""
     words = PROVE[lang]
     title = getattr(RULES[report.rule["name"]].title, lang)
     control = getattr(RULES[report.control["name"]].title, lang) if report.control else ""
@@ -192,8 +213,9 @@ def _report_message(report: ProveReport, figure: dict[str, Any], lang: str) -> M
         found.append({"text": words["rm_no_control"], "tone": "open"})
     elif report.verdict == "inconclusive" and (report.control["exact_bias"] or 0.0) < WEAK:
         found.append({"text": words["rm_weak"], "tone": "open"})
-    key = "rm_cancelled" if report.cancelled else "rm_done"
+    key = ("rm_late" if late else "rm_cancelled") if report.cancelled else "rm_done"
     values = {
+        "limit": f"{LIMIT_S:.0f}",
         "n": number(report.num_samples),
         "s": f"{report.seconds:.1f}",
         "rate": number(round(report.sequences_per_s)),

@@ -93,6 +93,16 @@ EN: dict[str, str] = {
     "rm_done": "Done: {n} sequences in {s} s.",
     "rm_cancelled": "Stopped after {n} sequences: they are judged by the evidence that may be "
     "watched.",
+    "rm_late": "The limit of {limit} s was reached after {n} sequences: they are judged by the "
+    "evidence that may be watched.",
+    "rm_late_none": "The limit of {limit} s passed before any sequence was drawn. Choose fewer "
+    "tokens each, a smaller top-k or another method.",
+    "rm_few": "Stopped after {n} sequences: too few for the tests of whole texts. The p-value that "
+    "may be watched ended at {p}.",
+    "rm_late_few": "The limit of {limit} s was reached after {n} sequences: too few for the tests "
+    "of whole texts. The p-value that may be watched ended at {p}.",
+    "rm_limit": "A click draws for at most {limit} s and judges what came. Other visitors wait in "
+    "line meanwhile.",
     "rm_facts": "Measured: {rate} sequences per second, {rounds} propose-verify rounds, {texts} "
     "different texts, {laws} laws in {passes} model passes, control and tests included. The "
     "p-value that may be watched ended at {p}.",
@@ -212,6 +222,13 @@ ZH: dict[str, str] = {
     "rm_running": "{all} 条序列中的 {n} 条，{s} 秒；目前 p 值 {p}。",
     "rm_done": "完成：{n} 条序列，{s} 秒。",
     "rm_cancelled": "在 {n} 条序列后停止：用可随时查看的证据作出判断。",
+    "rm_late": "到达 {limit} 秒的上限，抽了 {n} 条序列：用可随时查看的证据作出判断。",
+    "rm_late_none": "到 {limit} 秒的上限时一条序列也没有抽出。请减少每条词元数、减小 top-k 或换一个"
+    "方法。",
+    "rm_few": "在 {n} 条序列后停止：对整段文本的检验来说太少。可随时查看的 p 值最后为 {p}。",
+    "rm_late_few": "到达 {limit} 秒的上限，抽了 {n} 条序列：对整段文本的检验来说太少。可随时查看的 "
+    "p 值最后为 {p}。",
+    "rm_limit": "每次点击最多抽 {limit} 秒，并判断已抽出的序列。这期间其他访客排队等候。",
     "rm_facts": "实测：每秒 {rate} 条序列，{rounds} 轮起草与验证，{texts} 种不同文本，{passes} "
     "次模型前向中的 {laws} 个分布，包括对照与检验。可随时查看的 p 值最后为 {p}。",
     "rm_curve": "抽样过程中的证据",

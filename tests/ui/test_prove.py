@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from speclab.core.rules import RULES
 from speclab.core.rules.standard_pair import STANDARD_P, STANDARD_Q
+from speclab.lab.prove import ProveSpec
+from speclab.models.catalogue import load_pair
+from speclab.ui import measure_reports, prove_models
+from speclab.ui.prove_models import proof_work
 from speclab.ui.prove_position import draw_reply, law_reply, numbers_reply
+from speclab.ui.running import StopFlag
 from speclab.ui.texts_prove import PROVE
 from speclab.ui.texts_prove_rules import SOURCE_ZH, shipped
 
@@ -114,6 +121,47 @@ def test_draws_add_up_over_calls() -> None:
     first = draw_reply(given, "en")
     more = {**given, "seed": 3, "counts": first["counts"], "control": first["control_counts"]}
     assert sum(draw_reply(more, "en")["counts"]) == 200
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "lang", "said"),
+    [
+        (120.0, "en", r"The limit of 120 s was reached after \d+ sequences"),
+        (120.0, "zh", r"到达 120 秒的上限，抽了 \d+ 条序列"),
+        (-1.0, "en", r"The limit of -1 s passed before any sequence"),
+        (-1.0, "zh", r"到 -1 秒的上限时一条序列也没有抽出"),
+    ],
+)
+def test_a_proof_ends_at_its_limit_and_judges_what_was_drawn(
+    limit_s: float, lang: str, said: str, monkeypatch
+) -> None:
+    """By a clock that moves one second each time the proof looks at it."""
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr(measure_reports, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(prove_models, "LIMIT_S", limit_s)
+    spec = ProveSpec(pair="toy", method="prompt-lookup", num_samples=4000, length=3)
+    *_, last = proof_work(spec, StopFlag(), lang)(load_pair("toy"))
+    assert re.match(said, last["text"]), last["text"]
+    if limit_s > 0:
+        drawn = int(re.findall(r"\d+", last["text"])[-1])
+        assert last["op"] == "report" and 32 <= drawn < limit_s
+    else:
+        assert last["op"] == "status"
+
+
+@pytest.mark.parametrize(
+    ("enough", "op", "said"),
+    [
+        (1, "status", "Stopped after 32 sequences: too few for the tests"),
+        (200, "report", "Stopped after "),
+    ],
+)
+def test_a_proof_that_the_visitor_stops_says_so(enough: int, op: str, said: str) -> None:
+    spec = ProveSpec(pair="toy", method="prompt-lookup", num_samples=100_000, length=3)
+    stop, message = StopFlag(), {}
+    for message in proof_work(spec, stop, "en")(load_pair("toy")):
+        stop.raised = stop.raised or message.get("num_samples", 0) >= enough
+    assert message["op"] == op and message["text"].startswith(said), message["text"]
 
 
 @pytest.mark.parametrize("text", ["0 0 0", "1 2 x", "1", "-1 2 3", "nan 1 1", "inf 1 1", ""])

@@ -72,5 +72,5 @@ function mountModels(element, options) {
       element.dataset.verdict = message.verdict;
     },
   });
-  element.replaceChildren(make('section', {class: 'pv-card'}, controls.node, make('div', {class: 'pv-row'}, run, stop, status.node), bar), verdict.node, facts, curveCard, more);
+  element.replaceChildren(make('section', {class: 'pv-card'}, controls.node, make('div', {class: 'pv-row'}, run, stop, status.node), bar, make('p', {class: 'pv-fine'}, options.limit)), verdict.node, facts, curveCard, more);
 }
