@@ -124,7 +124,7 @@ class LookaheadRun(StatelessRun):
 
     def __init__(self, kit: DraftKit) -> None:
         self.pool: dict[int, int] = {}
-        self.window = TokenTree.chain((0, 1))
+        self.window = (0, 1)
 
     def propose(self, room: Room, rng: Randomness) -> Proposal:
         guess = self.pool.get(room.context[-1])
@@ -132,11 +132,11 @@ class LookaheadRun(StatelessRun):
         return Proposal(
             tree=TokenTree.chain(tokens),
             draft_probs=(None,) * len(tokens),
-            passengers=self.window,
+            passengers=TokenTree.chain(self.window[: room.max_depth]),
         )
 
     def observe(self, feedback: Feedback) -> None:
-        for place, token in enumerate(self.window.tokens):
+        for place, token in enumerate(feedback.proposal.passengers.tokens):
             row = feedback.passenger_row(place)
             self.pool[token] = int(np.argmax(row.logits))
 

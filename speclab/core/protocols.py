@@ -119,7 +119,8 @@ class Proposal:
             earlier siblings; None for a node chosen deterministically.
         raw_draft: per node the draft's law before processing, made on demand; no right
             rule reads it.
-        passengers: a second tree evaluated in the same target pass and never emitted.
+        passengers: a second tree evaluated in the same target pass and never emitted; it shares
+            the nodes' room and is no deeper than they may be.
         num_draft_forwards: draft model passes spent.
         evidence: what a learner should see.
     """
@@ -195,8 +196,8 @@ class Shallow(Protocol):
     `session.shallow(exit_layer)` is its first layers: the next `session.score` resumes after them
     for every token they have seen, wherever its tree begins with the same nodes.
     `session.skipping(...)` leaves sublayers out: `score` runs everything again.
-    `session.quantised(group_size)` is the whole network with 4-bit weights on a 4-bit reading of the
-    cache; `score` runs everything again.
+    `session.quantised(group_size)` is the whole network with 4-bit weights on a 4-bit reading of
+    the cache; `score` runs everything again.
     What was run is forgotten at `score`, `commit`, `rollback` and `extend` of the session.
 
     Attributes:

@@ -232,19 +232,28 @@ class Decoding:
 
 
 def check_well_formed(proposal: Proposal, room: Room, vocab_size: int) -> None:
-    """Refuse a proposal that breaks the protocol.
+    """Refuse a proposal that breaks the protocol; passengers need room as nodes do.
 
     Raises:
         BadInput: naming what is wrong.
     """
-    tree = proposal.tree
+    tree, passengers = proposal.tree, proposal.passengers
     if len(proposal.draft_probs) != len(tree):
         raise BadInput(f"{len(tree)} nodes but {len(proposal.draft_probs)} draft laws.")
     if tree.max_depth > room.max_depth:
         raise BadInput(f"The draft is {tree.max_depth} deep; there is room for {room.max_depth}.")
     if len(tree) > room.max_nodes:
         raise BadInput(f"The draft has {len(tree)} nodes; there is room for {room.max_nodes}.")
-    _check_tokens(tree.tokens, vocab_size)
+    if passengers.max_depth > room.max_depth:
+        raise BadInput(
+            f"The passengers are {passengers.max_depth} deep; there is room for {room.max_depth}."
+        )
+    if len(tree) + len(passengers) > room.max_nodes:
+        raise BadInput(
+            f"{len(tree)} nodes and {len(passengers)} passengers; there is room for "
+            f"{room.max_nodes}."
+        )
+    _check_tokens((*tree.tokens, *passengers.tokens), vocab_size)
 
 
 def _check_tokens(tokens: Sequence[int], vocab_size: int) -> None:

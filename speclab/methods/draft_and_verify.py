@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Shallow
 from speclab.core.records import Evidence
@@ -40,9 +41,30 @@ def every_second(layers: int, *, attention: bool, mlp: bool) -> SkipSet:
 
 
 def skip_set(choice: Skipped, layers: int, kit: DraftKit) -> SkipSet:
-    """Return the sublayers that a choice leaves out of a target with so many layers."""
+    """Return the sublayers that a choice leaves out of a target with so many layers.
+
+    Raises:
+        BadInput: if the set was found for a target of another size, or if no layer lies between
+            the first and the last.
+    """
     if choice == "auto" and kit.skips is not None:
+        if kit.skips.layers != layers:
+            raise BadInput(
+                f"The skipped layers were found for a target of {kit.skips.layers} layers; this "
+                f"one has {layers}.",
+                "Search again: python -m speclab search-layers.",
+                code="skips_other_target",
+                values={"wanted": kit.skips.layers, "layers": layers},
+            )
         return kit.skips
+    if layers < 3:
+        raise BadInput(
+            f"A target of {layers} layers has none between its first and its last, so a draft "
+            "would skip nothing.",
+            "Choose a deeper target, or another method.",
+            code="nothing_to_skip",
+            values={"layers": layers},
+        )
     return every_second(
         layers,
         attention=choice != "every-second-mlp",
@@ -56,8 +78,11 @@ class AdaptiveStop:
     Args:
         threshold: gamma of the paper, where it begins. adaptive: whether it moves at all.
 
-    **Source:** Zhang et al. 2309.08168, section 3, "adaptive draft-exiting", with the constants of
-    the authors' code.
+    **Source:** Zhang et al. 2309.08168, section 3, "adaptive draft-exiting", with alpha, beta_1,
+    beta_2 and epsilon of the authors' code.
+    **Deviation:** the rate begins at alpha, where theirs begins at 0; the threshold begins at .6,
+    where theirs begins at .8 for greedy decoding and at .5 for sampling; after a good round of full
+    length it falls as after any other, where theirs stays.
     """
 
     def __init__(self, threshold: float, adaptive: bool) -> None:
@@ -202,7 +227,8 @@ class DraftAndVerify:
 
         Raises:
             UnsupportedModel: if the target cannot run some of them alone.
-            BadInput: if the skip set names layers that it does not have.
+            BadInput: if the skip set was found for a target of another size, or is empty because
+                this one has no layer between its first and its last.
         """
         target = target_of(kit, self.card.name, "skipping")
         whole = target.skipping((), ())

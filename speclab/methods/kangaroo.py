@@ -46,9 +46,11 @@ class KangarooRun:
         self._stop = ConfidenceStop(gamma, 1.0 - threshold)
         self._shown = exit_shown(part)
         self.session = head.open()
-        prompt = kit.prefill_features.get(self._tap)
-        self._waiting: list[NDArray] = [] if prompt is None else [prompt]
+        self._waiting: list[NDArray] = []
         self._verified = 0
+        prompt = kit.prefill_features.get(self._tap)
+        if prompt is not None and len(prompt) > 0:
+            self.session.extend(prompt)
 
     def propose(self, room: Room, rng: Randomness) -> Proposal:
         """Draft the most likely tokens one by one; an unsure one is kept and is the last.

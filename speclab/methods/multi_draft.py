@@ -41,6 +41,10 @@ class MultiDraftRun:
         path is offered as often as it was drawn, and what follows hangs below the first of them.
 
         **Source:** SpecInfer 2305.09781, section 3; SpecTr 2310.15141, algorithm 3.
+        **Deviation:** SpecTr goes on with all chains that begin with the accepted token. Here only
+        the first twin has children: K-SEQ, which tests twins independently, may refuse it and
+        accept a later one, and the round then ends there. That is lossless, and no rule that
+        zeroes a refused token meets it, but K-SEQ emits a little less per pass than it could.
         """
         count = min(self._num_drafts, room.max_nodes)
         depth = min(self._gamma, room.max_depth, room.max_nodes // max(count, 1))
@@ -148,7 +152,13 @@ class MultiDraft:
                 low=1,
                 high=8,
                 unit="chains",
-                help=LocalText("How many chains are drafted.", "起草多少条链。"),
+                help=LocalText(
+                    "How many chains are drafted. Chains that begin alike are continued below the "
+                    "first twin only: K-SEQ, which may refuse it and accept a later one, then ends "
+                    "its round, and its tau is a little low.",
+                    "起草多少条链。开头相同的链只在第一个相同词元之下继续："
+                    "K-SEQ 可能拒绝它而接受后一个，该轮随即结束，因此它的 τ 略偏低。",
+                ),
             ),
             Param(
                 name="models",

@@ -266,6 +266,8 @@ class FollowingTokens:
         while len(self.text) > shared:
             for before in self._before(len(self.text) - 1):
                 self.places[before].pop()
+                if not self.places[before]:
+                    del self.places[before]
             self.text.pop()
         for token in text[shared:]:
             self.text.append(token)

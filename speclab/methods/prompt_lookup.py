@@ -25,6 +25,9 @@ from speclab.core.trees import PENDING, TokenTree
 Match = Literal["recent", "frequent", "first"]
 NO_MATCH = Proposal(evidence=(Evidence(kind="no_match"),))
 
+MOST_COMPARED = 64
+"""Places of one n-gram that are looked at where several continuations are wanted."""
+
 
 @dataclass(slots=True)
 class NgramIndex:
@@ -51,15 +54,30 @@ class NgramIndex:
         """Return where the best earlier continuation of the text's tail begins."""
         return next(self.ranked(text, span, match), None)
 
-    def ranked(self, text: Sequence[int], span: int, match: Match = "recent") -> Iterator[int]:
+    def ranked(
+        self,
+        text: Sequence[int],
+        span: int,
+        match: Match = "recent",
+        most: int | None = None,
+    ) -> Iterator[int]:
         """Yield where earlier continuations of the text's tail begin, the best first.
 
         Those of a longer n-gram come first; the tail never matches itself. Among the occurrences
         of one n-gram: "recent", the one with most tokens after it (up to `span`), then the last;
         "first", the leftmost; "frequent", as `by_frequency`.
+
+        Args:
+            text: the text, all of which is indexed. span: most tokens copied.
+            match: which place of an n-gram is best.
+            most: look at no more than so many places per n-gram: the last ones, for "first" the
+                first ones; None: at all.
         """
         for n in range(min(self.max_n, len(text) - 1), self.min_n - 1, -1):
-            earlier = [end for end in self.ends.get(tuple(text[-n:]), ()) if end < len(text)]
+            ends = self.ends.get(tuple(text[-n:]), [])
+            if most is not None:
+                ends = ends[:most] if match == "first" else ends[-most - 1 :]
+            earlier = [end for end in ends if end < len(text)]
             if match == "recent":
                 earlier.sort(key=lambda end: (min(span, len(text) - end), end), reverse=True)
             yield from by_frequency(earlier, text, span) if match == "frequent" else earlier
@@ -134,13 +152,15 @@ class PromptLookupRun:
 
         **Source:** Saxena 2023, apoorvumang/prompt-lookup-decoding.
         **Deviation:** prefers the most recent occurrence with a full continuation, not the first
-        (that is `match` = "first"); several continuations are merged into a tree.
+        (that is `match` = "first"); several continuations are merged into a tree, for which at
+        most `MOST_COMPARED` places of each n-gram are looked at.
         """
         text, method = room.context, self._method
         self._index.update(text)
         span = min(method.num_speculative_tokens, room.max_depth, room.max_nodes)
         grown = CopiedTree(room.max_nodes)
-        for start in self._index.ranked(text, span, method.match) if span > 0 else ():
+        most = MOST_COMPARED if method.branches > 1 else None
+        for start in self._index.ranked(text, span, method.match, most) if span > 0 else ():
             grown.add(self._until_eos(text[start : start + span]), start)
             if len(grown.sources) == method.branches or len(grown.tokens) == room.max_nodes:
                 break
@@ -185,7 +205,8 @@ class PromptLookup:
         max_ngram, min_ngram: longest and shortest tail that is looked up.
         match: which of several places is copied: the most "recent" one, the one whose words
             followed most often ("frequent"), or the "first" one.
-        branches: most different continuations that are drafted at once; 1: a chain.
+        branches: most different continuations that are drafted at once; 1: a chain. More are
+            looked for among at most 64 places of each n-gram: the last ones, for "first" the first.
 
     Raises:
         BadInput: if min_ngram is above max_ngram.

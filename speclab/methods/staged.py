@@ -20,6 +20,13 @@ class Staged:
     The inner level is judged by the exact rule, so that every token follows the draft model's own
     law: that law is the honest q of the outer level.
 
+    **Source:** Spector and Re 2308.04623, section 3.
+    **Deviation:** a chain at every level, where they draft a tree of several branches; the inner
+    level without a model is a table of this text's own n-grams (see `nested.TableDraft`), where
+    theirs is a Katz trigram model of what the draft model generates. The option is named
+    "prompt-lookup" for what it reads: it goes token by token and knows none of that method's
+    parameters.
+
     Attributes:
         num_speculative_tokens: gamma, tokens that the target judges per round.
         inner: what drafts for the draft model: the text itself, or the pair's second draft model.
@@ -52,9 +59,11 @@ class Staged:
                 default="prompt-lookup",
                 options=("prompt-lookup", "draft-model"),
                 help=LocalText(
-                    "What drafts for the draft model: earlier words of the text, or the pair's "
-                    "second draft model.",
-                    "由谁为草稿模型起草：前文中相同的片段，或这一对模型的第二个草稿模型。",
+                    "What drafts for the draft model: a table of the text, which looks every token "
+                    "up anew after the last 4 (prompt-lookup; not the method of that name, which "
+                    "copies a span), or the pair's second draft model.",
+                    "由谁为草稿模型起草：由前文构成的表，每个词元都按最后 4 个词元重新查找"
+                    "（prompt-lookup；不是整段照抄的同名方法），或这一对模型的第二个草稿模型。",
                 ),
             ),
             Param(

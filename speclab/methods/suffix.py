@@ -55,6 +55,8 @@ class SuffixRun:
         A longer match wins a tie, and this text before earlier ones.
 
         **Source:** Oliaro et al. 2411.04975, section 3; budgets of the released ArcticInference.
+        **Deviation:** earlier texts are counted with their prompts, where the authors' global tree
+        holds only what was generated; texts of other sessions are never among them.
         """
         self._read(room.context)
         if min(room.max_depth, room.max_nodes) < 1:

@@ -103,14 +103,17 @@ class AttentionSpace:
 
     def rotary(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return cosine and signed sine [n, 1, head_dim] of `positions`, all below `longest`."""
-        if len(self._tables[0]) < longest:
+        tables = self._tables
+        if len(tables[0]) < longest:
             places = torch.arange(max(256, 2 * longest), device=self.device)[None]
             like = torch.empty(0, dtype=self.dtype, device=self.device)
             cos, sin = self._rotary(like, places)
             signed = sin[0].clone()
             signed[:, : self.head_dim // 2].neg_()
-            self._tables = cos[0][:, None], signed[:, None]
-        cos, sin = self._tables
+            tables = cos[0][:, None], signed[:, None]
+            if len(tables[0]) > len(self._tables[0]):
+                self._tables = tables
+        cos, sin = tables
         return cos[positions], sin[positions]
 
     def turned(

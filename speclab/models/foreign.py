@@ -74,7 +74,8 @@ class OwnText:
 
     The whole text is tokenised anew each time: later characters can change earlier tokens. What
     is the same as before stays in the cache. Of a text longer than the draft's context the draft
-    sees the end, which moves on by half a context at a time.
+    sees the end, which moves on by half a context at a time, behind what its tokenizer puts before
+    every text.
 
     Args:
         model: the draft, in its own ids. spelling: what translates. reserve: tokens to leave free.
@@ -104,11 +105,14 @@ class OwnText:
         return session
 
     def _end_of(self, own: list[int]) -> list[int]:
-        surplus = len(own) - self._limit
+        start = self._spelling.start_ids
+        start = start if len(start) < self._limit else ()
+        text, limit = own[len(start) :], self._limit - len(start)
+        surplus = len(text) - limit
         if surplus <= 0:
             return own
-        step = max(1, self._limit // 2)
-        return own[-(-surplus // step) * step :]
+        step = max(1, limit // 2)
+        return [*start, *text[-(-surplus // step) * step :]]
 
     def close(self) -> None:
         """Release the session."""

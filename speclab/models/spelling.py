@@ -39,7 +39,12 @@ class SameIds:
 
     Args:
         stops: ids that end a draft.
+
+    Attributes:
+        start_ids: what the draft's tokenizer puts before every text: unknown here.
     """
+
+    start_ids: tuple[int, ...] = ()
 
     def __init__(self, stops: frozenset[int] = frozenset()) -> None:
         self.stops = stops
@@ -68,6 +73,7 @@ class Spelling:
         shared_own, shared_target: the draft's and the target's id of each token that stands for
             the same bytes in both, and of the end of the text [shared].
         stops: ids of the draft that end a draft: its markers.
+        start_ids: what the draft's tokenizer puts before every text.
 
     Raises:
         PairMismatch: if there is no such token.
@@ -87,10 +93,14 @@ class Spelling:
         self._target_ids, own = pieces_of(target, target_size), pieces_of(draft, draft_size)
         self._longest_piece = max(map(len, self._target_ids), default=0)
         self._own_bytes = {piece[0]: token for piece, token in own.items() if len(piece) == 1}
-        self.stops, self._markers = draft.special_ids, markers_of(target, draft)
+        self.stops, markers = draft.special_ids, markers_of(target, draft)
+        self._markers = {token: marker for token, marker in markers.items() if marker < draft_size}
+        self.start_ids = tuple(token for token in draft.start_ids if token < draft_size)
+        self._end = _known(target.end_id, target_size)
+        self._draft_end = _known(draft.end_id, draft_size)
         pairs = [(token, self._target_ids.get(piece, -1)) for piece, token in own.items()]
-        if draft.end_id is not None and target.end_id is not None:
-            pairs.append((draft.end_id, target.end_id))
+        if self._draft_end is not None and self._end is not None:
+            pairs.append((self._draft_end, self._end))
         known = set(range(draft_size) if usable is None else usable)
         kept = sorted(pair for pair in pairs if pair[1] >= 0 and pair[0] in known)
         if not kept:
@@ -110,7 +120,7 @@ class Spelling:
         that name, the end of the text its end of the text, other markers are left out. A character
         that is only half there is given byte by byte, where the draft has bytes.
         """
-        ids, raw = list(self._draft.start_ids), bytearray()
+        ids, raw = list(self.start_ids), bytearray()
         for token in tokens:
             if token not in self._target.special_ids:
                 raw += self._target.piece(token)
@@ -124,7 +134,7 @@ class Spelling:
         ids += self._draft.encode_plain(decoder.decode(bytes(raw)))
         half = decoder.getstate()[0]
         ids += [self._own_bytes[byte] for byte in half if byte in self._own_bytes]
-        return ids or [self._draft.end_id or 0]
+        return ids or [self._draft_end or 0]
 
     def continuation(
         self, context: Sequence[int], drafted: Sequence[int], look_back: int
@@ -150,14 +160,13 @@ class Spelling:
         raw, ended = bytearray(), False
         for token in drafted:
             if token in self.stops:
-                ended = token == self._draft.end_id
+                ended = token == self._draft_end
                 break
             raw += self._draft.piece(token)
         text, before = whole_text(self._window(context, look_back), bytes(raw))
         ids, num_bytes = self._checked(self._spelled(text, before), text.encode()[before:])
-        end = self._target.end_id
-        if ended and end is not None and num_bytes == len(raw):
-            ids.append(end)
+        if ended and self._end is not None and num_bytes == len(raw):
+            ids.append(self._end)
         return ids
 
     def _window(self, context: Sequence[int], look_back: int) -> bytes:
@@ -218,6 +227,11 @@ class Spelling:
             kept.append(token)
             place += len(piece)
         return kept, place
+
+
+def _known(token: int | None, size: int) -> int | None:
+    """Return an id that the model knows; a tokenizer may have more ids than its model."""
+    return token if token is not None and token < size else None
 
 
 def pieces_of(tokens: Tokens, size: int) -> dict[bytes, int]:

@@ -45,6 +45,14 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "{model} 有 {layers} 层（从 0 编号），没有第 {value} 层可跳过。",
         "请重新搜索：python -m speclab search-layers。",
     ),
+    "skips_other_target": (
+        "跳过的层是为 {wanted} 层的目标模型搜索的；这个目标模型有 {layers} 层。",
+        "请重新搜索：python -m speclab search-layers。",
+    ),
+    "nothing_to_skip": (
+        "{layers} 层的目标模型在首层与末层之间没有别的层，草稿什么也跳过不了。",
+        "请选择层数更多的目标模型，或换一种方法。",
+    ),
     "ngram_order": ("min_ngram = {low} 大于 max_ngram = {high}。", "请调小 min_ngram。"),
     "store_other_pair": (
         "这些较早文本的词元编号属于 {theirs}，而不是 {pair}。",

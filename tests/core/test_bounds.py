@@ -20,6 +20,7 @@ from speclab.core.rules.bounds import (
 from speclab.testing.rule_law import rule_law
 
 P, Q = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.2, 0.6, 0.1, 0.1])
+SURE_P = np.array([0.4, 0.35, 0.2, 0.05])
 
 
 def laws(count: int, size: int, seed: int = 0):
@@ -67,6 +68,34 @@ def test_the_laws_of_candidates_sum_to_one() -> None:
                 assert both == pytest.approx(2 * q[one] * q[two], abs=1e-15)
         for make in (candidates_iid, candidates_without_replacement):
             assert make(q, 3).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def nearly_sure(rare: float) -> np.ndarray:
+    """A draft that gives three of four tokens next to nothing, in fixed proportions."""
+    return np.array([1.0 - 6.0 * rare, rare, 2.0 * rare, 3.0 * rare])
+
+
+@pytest.mark.parametrize("rare", [1e-9, 1e-13, 1e-15, 1e-17, 1e-30])
+def test_a_nearly_sure_draft_loses_no_digit(rare: float) -> None:
+    """At 1e-17 the first token has probability 1 in float64; the others still have their shares."""
+    bound = optimal_acceptance_without_replacement(SURE_P, nearly_sure(rare), 2)
+    assert bound == pytest.approx(0.49 / 0.6, abs=1e-12)
+    for count in (2, 3):
+        law = candidates_without_replacement(nearly_sure(rare), count)
+        found = optimal_acceptance_without_replacement(SURE_P, nearly_sure(rare), count)
+        assert found == pytest.approx(optimal_acceptance(SURE_P, law), abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_the_bound_of_drafts_over_eighteen_orders_of_magnitude(count: int) -> None:
+    generator = np.random.default_rng(count)
+    for _ in range(12):
+        q = 10.0 ** -generator.uniform(0.0, 18.0, 6)
+        q /= q.sum()
+        p = generator.dirichlet(np.full(6, 0.5))
+        best = optimal_acceptance(p, candidates_without_replacement(q, count))
+        found = optimal_acceptance_without_replacement(p, q, count)
+        assert found == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])

@@ -120,6 +120,18 @@ def test_wide_vocabularies_and_sure_drafts() -> None:
         assert acceptance_without_replacement(sure, sure, count) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("rare", [1e-3, 1e-9, 1e-13, 1e-17])
+def test_what_a_nearly_sure_draft_leaves_is_drawn_from_its_rest(rare: float) -> None:
+    """After the sure token the rule draws from the others' shares, however small: .75 of p kept."""
+    p = np.array([0.4, 0.35, 0.2, 0.05])
+    q = np.array([1.0 - 6.0 * rare, rare, 2.0 * rare, 3.0 * rare])
+    assert acceptance_without_replacement(p, q, 2) == pytest.approx(0.75, abs=1e-9)
+    for count in (2, 3):
+        rule = RULES["siblings-without-replacement"]
+        _, kept = rule_law(rule, p, q, num_candidates=count, sampling=Sampling())
+        assert acceptance_without_replacement(p, q, count) == pytest.approx(kept, abs=1e-9)
+
+
 def test_a_draft_of_fewer_tokens_is_drawn_whole() -> None:
     q = np.array([0.5, 0.5, 0.0, 0.0])
     assert optimal_acceptance_without_replacement(P, q, 3) == pytest.approx(0.8)

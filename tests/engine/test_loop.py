@@ -118,6 +118,11 @@ def test_times_come_from_the_clock_and_add_up() -> None:
     assert [r.timing.start_s for r in rounds] == sorted(r.timing.start_s for r in rounds)
 
 
+def riding(nodes: int, passengers: int) -> Proposal:
+    tree, riders = (TokenTree((1,) * count, (-1,) * count) for count in (nodes, passengers))
+    return Proposal(tree=tree, draft_probs=(None,) * nodes, passengers=riders)
+
+
 @pytest.mark.parametrize(
     ("proposal", "said"),
     [
@@ -126,13 +131,17 @@ def test_times_come_from_the_clock_and_add_up() -> None:
         (Proposal(tree=TokenTree((1,) * 9, (-1,) * 9), draft_probs=(None,) * 9), "9 nodes"),
         (Proposal(tree=TokenTree.chain((6,)), draft_probs=(None,)), r"6 is outside.*6"),
         (Proposal(tree=TokenTree.chain((-1,)), draft_probs=(None,)), "-1 is outside"),
+        (Proposal(passengers=TokenTree.chain((1,) * 4)), r"passengers are 4 deep.*room for 3"),
+        (riding(2, 7), r"2 nodes and 7 passengers.*room for 8"),
+        (Proposal(passengers=TokenTree.chain((1, 6))), r"6 is outside.*6"),
     ],
-    ids=["laws", "depth", "nodes", "id", "negative"],
+    ids=["laws", "depth", "nodes", "id", "negative", "deep rider", "riders", "id of a rider"],
 )
 def test_a_malformed_proposal_is_refused(proposal: Proposal, said: str) -> None:
     room = Room(context=list(PROMPT), max_depth=3, max_nodes=8)
     with pytest.raises(BadInput, match=said):
         check_well_formed(proposal, room, 6)
+    check_well_formed(riding(2, 6), room, 6)
 
 
 def test_an_accepted_branch_of_a_tree_becomes_the_text() -> None:

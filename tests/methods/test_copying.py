@@ -17,7 +17,7 @@ from speclab.core.rules import lossless_rules
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import Limits
 from speclab.methods import make_method
-from speclab.methods.prompt_lookup import NO_MATCH, PromptLookup
+from speclab.methods.prompt_lookup import MOST_COMPARED, NO_MATCH, NgramIndex, PromptLookup
 from speclab.models.toy import ToyModel
 from speclab.testing import check_method, exact_law, largest_difference, target_law
 
@@ -136,6 +136,37 @@ def test_trees_hold_what_stands_in_the_text(
     for item in found:
         assert text[item.start : item.stop] == tree.path_tokens(item.node)
         assert 0 < item.start < len(text)
+
+
+class Counting(tuple):
+    """A text that counts how often one of its tokens or spans is read."""
+
+    reads = 0
+
+    def __getitem__(self, place):
+        Counting.reads += 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("match", ["recent", "frequent", "first"])
+def test_a_tree_of_a_periodic_text_looks_at_few_places(match: str) -> None:
+    """All continuations of 2000 equal tokens coincide, so every place would be tried."""
+    text = Counting((A,) * 2000)
+    index = NgramIndex(1, 3)
+    index.update(text)
+    found = list(index.ranked(text, 8, match, MOST_COMPARED))
+    assert len(found) == 3 * MOST_COMPARED
+    wanted = range(3, 67) if match == "first" else range(1936, 2000)
+    assert set(found[:MOST_COMPARED]) == set(wanted)
+    assert len(set(index.ranked(text, 8, match))) == 1999
+    run = PromptLookup(branches=2, match=match).start(
+        DraftKit(prompt=text, sampling=GREEDY, vocab_size=6)
+    )
+    room = Room(context=text, max_depth=50, max_nodes=256)
+    run.propose(room, Seeded(0))
+    Counting.reads = 0
+    assert run.propose(room, Seeded(0)).tree == TokenTree.chain((A,) * 8)
+    assert Counting.reads < 3 * MOST_COMPARED * 12
 
 
 def test_what_it_is_and_needs_follows_its_branches() -> None:

@@ -133,6 +133,7 @@ def test_the_unsure_token_is_kept_and_is_the_last(
     head = Confident([likely(1, 0.9), likely(3, 0.8), likely(0, 0.5), likely(3, 0.7)])
     method = Kangaroo(num_speculative_tokens=4, min_confidence=eta)
     run = begin(ToyModel.random(7, vocab_size=4), method, Seeded(0), head=head).run
+    head.fed = 0
     proposal = run.propose(Room(context=PROMPT, max_depth=9, max_nodes=9), Seeded(0))
     assert proposal.tree.tokens == wanted and proposal.draft_probs == (None,) * len(wanted)
     assert proposal.num_draft_forwards == head.fed == len(wanted)
@@ -148,6 +149,7 @@ def test_an_end_of_text_inside_a_draft_is_the_last_token() -> None:
     head = Confident([likely(1, 0.9), likely(2, 0.9), likely(0, 0.9)])
     target = ToyModel.random(7, vocab_size=4)
     run = begin(target, Kangaroo(), Seeded(0), head=head, eos=frozenset({2})).run
+    head.fed = 0
     proposal = run.propose(Room(context=PROMPT, max_depth=9, max_nodes=9), Seeded(0))
     assert proposal.tree.tokens == (1, 2)
     assert not run.propose(Room(context=PROMPT, max_depth=0, max_nodes=9), Seeded(0)).tree.tokens
@@ -201,6 +203,18 @@ def test_the_last_token_of_an_accepted_draft_is_missed_if_it_is_forgotten() -> N
             proposal = decoding.run.propose(room, Seeded(0))
             lengths.add(len(room.context) - 1 + len(proposal.tree) - decoding.run.session.length)
     assert max(lengths) > 0
+
+
+@pytest.mark.parametrize("prompt", [(3,), (3, 1, 0, 1, 2)])
+def test_the_adapter_reads_the_prompt_before_the_first_round(prompt: tuple[int, ...]) -> None:
+    """It is part of the prefill: the first round adds the pending token's place alone."""
+    head = Confident([likely(1, 0.9)] * 9)
+    target = ToyModel.random(7, vocab_size=4)
+    run = begin(target, Kangaroo(), Seeded(0), head=head, prompt=prompt).run
+    assert head.length == len(prompt) - 1
+    head.fed = 0
+    run.propose(Room(context=prompt, max_depth=1, max_nodes=9), Seeded(0))
+    assert (head.length, head.fed) == (len(prompt), 1)
 
 
 def test_early_layers_run_once_per_token() -> None:

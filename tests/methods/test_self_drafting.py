@@ -16,7 +16,7 @@ from speclab.core.randomness import Seeded
 from speclab.core.records import Evidence
 from speclab.engine.memo import MemoHandle
 from speclab.methods import make_method
-from speclab.methods.draft_and_verify import AdaptiveStop, DraftAndVerify, every_second
+from speclab.methods.draft_and_verify import SKIPPED, AdaptiveStop, DraftAndVerify, every_second
 from speclab.methods.early_exit import EarlyExit
 from speclab.methods.self_drafting import SelfDraftRun
 from speclab.models.skips import FOLDER, SkipSet, bundled_skips
@@ -145,9 +145,27 @@ def test_which_parts_are_left_out() -> None:
     assert shown["auto", False] == shown["every-second", False] == (1, 1, 0, 0, 1, 1, 1, 1)
     assert shown["every-second-attention", True] == (1, 1, 0, 1, 1, 1, 1, 1)
     assert shown["every-second-mlp", True] == (1, 1, 1, 0, 1, 1, 1, 1)
-    wrong = kit_of(TARGET.open(PROMPT), GREEDY, skips=replace(found, layers=9, mlp={8}))
-    with pytest.raises(BadInput, match="no layer 8"):
-        DraftAndVerify().start(wrong)
+
+
+@pytest.mark.parametrize("mlp", [{8}, {1}], ids=["beyond", "within"])
+def test_a_set_found_for_another_target_is_refused(mlp: set[int]) -> None:
+    skips = SkipSet(layers=9, attention=frozenset(), mlp=frozenset(mlp))
+    kit = kit_of(TARGET.open(PROMPT), GREEDY, skips=skips)
+    with pytest.raises(BadInput, match="of 9 layers; this one has 4"):
+        DraftAndVerify().start(kit)
+    DraftAndVerify(skipped_layers="every-second").start(kit)
+
+
+@pytest.mark.parametrize("choice", SKIPPED)
+def test_a_target_without_a_layer_in_between_is_refused(choice: str) -> None:
+    """Its draft would be the whole target at full price."""
+    shallow, least = tiny(num_hidden_layers=2), tiny(num_hidden_layers=3)
+    method = make_method("draft-and-verify", {"skipped_layers": choice})
+    with pytest.raises(BadInput, match=r"2 layers .* skip nothing"):
+        method.start(kit_of(shallow.open(PROMPT), GREEDY))
+    drafting = method.start(kit_of(least.open(PROMPT), GREEDY))
+    (fact,) = drafting.propose(room(0), Seeded(0)).evidence
+    assert min(fact.values) == 0.0
 
 
 @pytest.mark.parametrize("pair", sorted(path.stem for path in FOLDER.glob("*.json")))

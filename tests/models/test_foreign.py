@@ -173,6 +173,21 @@ def test_of_a_long_text_the_draft_sees_the_end() -> None:
     assert starts == set(range(0, 54, 6))
 
 
+def test_the_end_of_a_long_text_stands_behind_the_drafts_start() -> None:
+    model = replace(ToyModel.random(4, vocab_size=3), max_context=16)
+    draft = WordTokens(["<s>", "a", "b"], start=(0,))
+    both = Spelling(WordTokens(["a", "b"]), draft, target_size=2, draft_size=3)
+    text, starts = OwnText(model, both, reserve=4), set()
+    for length in range(1, 60):
+        start, *rest = text.follow(([0, 1] * 30)[:length]).tokens
+        assert start == 0 and 1 <= len(rest) <= 11
+        assert rest == ([1, 2] * 30)[length - len(rest) : length]
+        starts.add(length - len(rest))
+    assert starts == set(range(0, 55, 5))
+    tiny_context = OwnText(replace(model, max_context=1), both)
+    assert tiny_context.follow([0, 1]).tokens == [2]
+
+
 def test_a_draft_that_has_nothing_to_say_of_the_shared_tokens() -> None:
     nothing = ToyModel.constant((0.0, 1.0, 0.0, 0.0))
     draft = toy_foreign(LETTERS, OWN, nothing)

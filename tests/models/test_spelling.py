@@ -79,6 +79,18 @@ def test_markers_are_mapped_by_name_or_meaning_or_left_out() -> None:
     assert literal == [3] and both.continuation([1, 3], [2, 1, 2], 10) == [3]
 
 
+def test_an_end_that_a_model_does_not_know_is_no_token_of_it() -> None:
+    """A tokenizer may have more ids than its model has rows."""
+    target = WordTokens(["h", "e", "<end>"])
+    both = Spelling(target, WordTokens(["h", "</s>", "e"]), target_size=2, draft_size=3)
+    assert both.shared_target.tolist() == [0, 1] and both.shared_own.tolist() == [0, 2]
+    assert both.continuation([1], [0, 1], 10) == [0]
+    draft = WordTokens(["h", "e", "</s>"], start=(2,))
+    both = Spelling(target, draft, target_size=3, draft_size=2)
+    assert both.shared_own.tolist() == [0, 1] == both.shared_target.tolist()
+    assert both.own_ids([0, 2, 1]) == [0, 1] and both.own_ids([]) == [0] and both.start_ids == ()
+
+
 def test_the_name_of_a_marker_in_a_draft_is_not_offered() -> None:
     target = WordTokens(["<end>", "a"])
     draft = WordTokens(["<", "end>", "a", ">", "end"])

@@ -95,6 +95,9 @@ def optimal_acceptance_without_replacement(p: Law, q: Law, count: int) -> float:
 STEP = 0.25
 """Step of the trapezoidal rule in log time; e^(-pi^2 / step) of the result is its error."""
 
+AT_ONCE = 1 << 16
+"""Numbers of one array, about: so many nodes are integrated at once."""
+
 
 def chance_all_inside(q: Law, count: int) -> NDArray[np.float64]:
     """Return per n the chance [vocab] that all candidates are among the first n tokens.
@@ -107,27 +110,82 @@ def chance_all_inside(q: Law, count: int) -> NDArray[np.float64]:
     Args:
         q: law [vocab] of more than K tokens, all above 0. count: K >= 2.
     """
-    outside = np.concatenate([q[::-1].cumsum()[::-1][1:], [0.0]])
+    outside = _sums_after(q)
     with np.errstate(divide="ignore", invalid="ignore"):
-        integral = 1.0 + (q / (1.0 - q)).cumsum()
-        for log_time in _log_times(q, count) if count > 2 else ():
-            time = np.exp(log_time)
-            log_each = q * time + np.log(-np.expm1(-q * time))
-            log_sums = np.logaddexp.accumulate(log_each)
-            for _ in range(2, count):
-                before = np.concatenate([[-np.inf], log_sums[:-1]])
-                log_sums = np.logaddexp.accumulate(log_each + before)
-                integral = integral + np.exp(log_sums - time + log_time) * STEP
+        integral = 1.0 + (q / sums_of_others(q)).cumsum()
+        if count > 2:
+            integral = integral + _integral_of_later_terms(q, count)
         inside = 1.0 - outside * integral
     inside[-1] = 1.0
     inside[: count - 1] = 0.0
     return np.clip(inside, 0.0, 1.0)
 
 
-def _log_times(q: Law, count: int) -> NDArray[np.float64]:
+def _integral_of_later_terms(q: Law, count: int) -> NDArray[np.float64]:
+    """Return per n the integral [vocab] of e^-t (e_2 + ... + e_(K-1)).
+
+    e^-t e_k is the chance that by time t exactly k tokens have arrived, all of the first n. The
+    K - 1 heaviest tokens are counted apart: as no more than K - 1 arrive, j light ones leave at
+    least j heavy ones waiting, so that no difference of nearly equal rates is ever taken.
+    """
+    heavy = np.sort(np.argsort(-q, kind="stable")[: count - 1])
+    light = q.copy()
+    light[heavy] = 0.0
+    log_times = _log_times(float(light.sum()))
+    arrived = _log_heavy_arrived(q[heavy], float(light.sum()), np.exp(log_times))
+    num_heavy = heavy.searchsorted(np.arange(len(q)), side="right")
+    integral = np.zeros(len(q))
+    at_once = max(1, AT_ONCE // len(q))
+    for begin in range(0, len(log_times), at_once):
+        some = slice(begin, begin + at_once)
+        waits = light * np.exp(log_times[some, None])
+        log_each = waits + np.log(-np.expm1(-waits))
+        log_sums = np.repeat(log_times[some, None], len(q), axis=1)
+        for num_light in range(count):
+            if num_light > 1:
+                log_sums[:, 1:], log_sums[:, 0] = log_sums[:, :-1].copy(), -np.inf
+            if num_light > 0:
+                log_sums = np.logaddexp.accumulate(log_each + log_sums, axis=1)
+            fitting = arrived[some, :, max(0, 2 - num_light) : count - num_light]
+            rest = np.logaddexp.reduce(fitting, axis=2)[:, num_heavy]
+            integral += np.exp(log_sums + rest).sum(axis=0) * STEP
+    return integral
+
+
+def _log_heavy_arrived(heavy: Law, light: float, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm [times, s, m] of a chance, for s and m from 0 to the number of heavy.
+
+    By that time, of the first s heavy tokens m have arrived and no other heavy one has; e^(-light
+    t) is a factor of it.
+
+    Args:
+        heavy: rates, in order of place. light: the sum of all other rates.
+    """
+    width = len(heavy) + 1
+    logs = np.full((len(times), width, width), -np.inf)
+    logs[:, 0, 0] = 0.0
+    for size, rate in enumerate(heavy, start=1):
+        waits = rate * times[:, None]
+        logs[:, size] = logs[:, size - 1] - waits
+        come = logs[:, size - 1, :-1] + np.log(-np.expm1(-waits))
+        logs[:, size, 1:] = np.logaddexp(logs[:, size, 1:], come)
+    waiting = np.append(heavy[0] + _sums_after(heavy)[0], _sums_after(heavy)) + light
+    return logs - waiting[:, None] * times[:, None, None]
+
+
+def _log_times(slowest: float) -> NDArray[np.float64]:
     """Return the nodes: from where e_2 is below 1e-16 to where the slowest term has died away."""
-    slowest = max(1e-12, 1.0 - float(np.sort(q)[-(count - 1) :].sum()))
-    return np.arange(-13.0, np.log(40.0 / slowest), STEP)
+    return np.arange(-13.0, np.log(40.0 / max(slowest, 1e-300)), STEP)
+
+
+def _sums_after(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for every place the sum of all values behind it [n]."""
+    return np.append(values[::-1].cumsum()[::-1][1:], 0.0)
+
+
+def sums_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for every place the sum of all other values [n], to the last digits however small."""
+    return np.append(0.0, values[:-1].cumsum()) + _sums_after(values)
 
 
 def candidates_iid(q: Law, count: int) -> NDArray[np.float64]:
@@ -152,10 +210,10 @@ def candidates_without_replacement(q: Law, count: int) -> NDArray[np.float64]:
     sets = np.zeros(1 << len(q))
     possible = np.flatnonzero(q).tolist()
     for drawn in permutations(possible, min(count, len(possible))):
-        prob, left = 1.0, 1.0
+        prob, left = 1.0, q.copy()
         for token in drawn:
-            prob *= q[token] / left
-            left -= q[token]
+            prob *= q[token] / left.sum()
+            left[token] = 0.0
         sets[sum(1 << token for token in drawn)] += prob
     return sets
 

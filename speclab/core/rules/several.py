@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Law, align
+from speclab.core.rules.bounds import sums_of_others
 from speclab.core.rules.k_seq import price
-
-EXHAUSTED = 1e-12
-"""Share of q below which nothing is left to draw."""
 
 LEAST_WEIGHT = 1e-13
 """Refused tokens less probable than this are passed over."""
@@ -50,6 +48,7 @@ class Surplus:
 
     def __call__(self, c: ArrayLike) -> NDArray[np.float64]:
         """Return z at every c."""
+        c = np.minimum(c, np.finfo(np.float64).max)
         above = self._ratios.searchsorted(c, side="right")
         return np.maximum(self._mass[above] - c * self._drafted[above], 0.0)
 
@@ -101,7 +100,7 @@ def acceptance_without_replacement(
     **Source:** recursive rejection sampling, RSD 2402.14160, section 3.
     """
     left_of = _surplus(p, q, count)
-    return 1.0 - _refused(left_of, count, 0.0, 1.0, 1.0, (), representatives)
+    return 1.0 - _refused(left_of, count, 0.0, 1.0, (), representatives)
 
 
 def _refused(
@@ -109,17 +108,19 @@ def _refused(
     count: int,
     c: float,
     left: float,
-    share: float,
     drawn: tuple[int, ...],
     n: int,
 ) -> float:
     """Return the chance that all of `count` further candidates are refused.
 
     Args:
-        c: p is max(0, p - c q) by now. left: its mass. share: of q that is not drawn.
+        c: p is max(0, p - c q) by now. left: its mass.
         drawn: tokens refused so far. n: representatives.
     """
-    if share <= EXHAUSTED:
+    undrawn = left_of.q.copy()
+    undrawn[list(drawn)] = 0.0
+    share = float(undrawn.sum())
+    if share == 0.0:
         return 1.0
     later = c + left / share
     after = float(left_of(later))
@@ -130,15 +131,14 @@ def _refused(
     refused[list(drawn)] = 0.0
     tokens = np.flatnonzero(refused > LEAST_WEIGHT)
     if count == 2:
-        shares = share - q[tokens]
-        some = shares > EXHAUSTED
+        shares = sums_of_others(undrawn)[tokens]
+        some = shares > 0.0
         chances = np.ones(len(tokens))
         chances[some] = left_of(later + after / shares[some]) / after
         return float(refused[tokens] @ chances)
     total = 0.0
     for token, weight in _followed(tokens, refused[tokens], q[tokens], n):
-        further = (left_of, count - 1, later, after, share - float(q[token]), (*drawn, token), n)
-        total += weight * _refused(*further)
+        total += weight * _refused(left_of, count - 1, later, after, (*drawn, token), n)
     return total
 
 
