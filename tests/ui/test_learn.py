@@ -121,7 +121,8 @@ def test_a_wrong_prediction_is_answered_in_the_page(lesson) -> None:
     for turn in range(4):  # a page that loads slowly may still ask for a figure once
         sent.clear()
         box.locator(".choice").nth(turn % 2).click()
-        expect(box.locator(".feedback b").first).to_have_text("Not so." if turn % 2 == 0 else "Yes.")
+        word = "Yes." if turn % 2 else "Not so."
+        expect(box.locator(".feedback b").first).to_have_text(word)
         quiet += not [url for url in sent if "queue/join" in url]
     assert quiet >= 3
 
