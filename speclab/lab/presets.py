@@ -45,6 +45,7 @@ class Preset:
         rule: the verification rule.
         max_new_tokens: where the run ends.
         seed: the seed of the recorded run.
+        runs_again: whether its lesson needs the text of an earlier run of the session.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Preset:
     rule: str = "token"
     max_new_tokens: int = 80
     seed: int = 1
+    runs_again: bool = False
 
 
 _PRESETS = (
@@ -113,6 +115,7 @@ _PRESETS = (
         sampling=Sampling(temperature=0.0),
         rule="one-hot",
         max_new_tokens=60,
+        runs_again=True,
     ),
     Preset(
         name="json",

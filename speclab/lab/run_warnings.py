@@ -57,8 +57,9 @@ def run_warnings(
     if method.card.reads_earlier_texts and earlier is not None and earlier.texts:
         warnings.append(
             "Drafts could be copied from earlier texts of this session "
-            f"({len(earlier.texts)} texts, {earlier.num_tokens} tokens), which are not part of "
-            "this record: without them the same settings may draft otherwise; the law is the same."
+            f"({len(earlier.texts)} texts, {earlier.num_tokens} tokens); only the tokens drafted "
+            "from them are part of this record: without those texts the same settings may draft "
+            "otherwise; the law is the same."
         )
     return tuple(warnings)
 

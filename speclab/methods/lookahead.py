@@ -192,7 +192,7 @@ WINDOW_PARAMS = (
         help=LocalText(
             "Put the n-grams of the prompt and of the growing text into the pool as well: this is"
             " prompt lookup.",
-            "把提示词和已生成文本中的 n-gram 也放进池中：这就是提示词查找。",
+            "把提示和已生成文本中的 n-gram 也放进池中：这就是提示词查找。",
         ),
     ),
 )

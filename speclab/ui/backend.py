@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 import threading
 import time
@@ -21,6 +22,21 @@ from speclab.lab.presets import PRESETS, Preset
 from speclab.ui.recorded import Recorded, read_index
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
+
+
+def keeps_texts() -> bool:
+    """Whether a run's text can be kept for the session's next runs.
+
+    Not on ZeroGPU: a run is another process there, and its text would not come back.
+    """
+    return not os.environ.get("SPACES_ZERO_GPU")
+
+
+def usual_presets() -> dict[str, Preset]:
+    """Return the presets whose lesson can be seen here."""
+    return {
+        name: preset for name, preset in PRESETS.items() if keeps_texts() or not preset.runs_again
+    }
 
 
 class Turnstile:
@@ -175,7 +191,7 @@ class Lab:
     summarise: Callable[[Trace], tuple[Any, ...]]
     banner: Callable[[Trace], str]
     rules: Mapping[str, Any] = field(default_factory=lambda: RULES)
-    presets: Mapping[str, Preset] = field(default_factory=lambda: PRESETS)
+    presets: Mapping[str, Preset] = field(default_factory=usual_presets)
     recorded: Mapping[str, Recorded] = field(default_factory=dict)
     turnstile: Turnstile = field(default_factory=Turnstile)
     ask_hub: Callable[[str], Any] = field(default_factory=lambda: _ask_hub)

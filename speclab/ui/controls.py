@@ -38,7 +38,8 @@ class Controls(ChoiceWords):
         groups: one group of parameters per method.
         folds: the folded part of a group, where there is one.
         trees: what a tree's parameters come to, for the methods that draft one.
-        kept, forget: how many earlier texts there are, for the methods that copy from them.
+        kept: how many earlier texts there are, for the methods that copy from them.
+        forget: what forgets those texts; nothing where none are kept.
     """
 
     preset: gr.Radio = field(init=False)
@@ -131,7 +132,9 @@ class Controls(ChoiceWords):
         if about := tree_html(self.lab.methods[method].card, {**defaults, **values}, self.lang):
             self.trees[method] = gr.HTML(about, elem_id=f"tree-about-{method}")
         if self.lab.methods[method].card.reads_earlier_texts:
-            self.kept[method], self.forget[method] = kept_parts(self.words, method)
+            self.kept[method], forget = kept_parts(self.words, method)
+            if forget is not None:
+                self.forget[method] = forget
         if params[1:]:
             title = self.words["more_params"]
             with gr.Accordion(title, open=False, elem_id=f"more-{method}") as fold:

@@ -30,11 +30,17 @@ def models_of(pair: str) -> tuple[str, ...]:
     """Return target and draft of "custom:TARGET|DRAFT"; nothing for a pair of the catalogue.
 
     Raises:
-        BadInput: if one of the two is missing.
+        BadInput: if one of the two is missing, or there is a third.
     """
     if not pair.startswith(CUSTOM):
         return ()
     names = tuple(name.strip() for name in pair.removeprefix(CUSTOM).split("|"))
+    if len(names) == 3 and all(names):
+        raise BadInput(
+            "A second draft can be named on the command line only.",
+            "Give one target and one draft here.",
+            code="custom_two_drafts",
+        )
     if len(names) != 2 or not all(names):
         raise BadInput(
             "Your own pair needs a target and a draft.",

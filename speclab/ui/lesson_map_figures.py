@@ -87,8 +87,13 @@ def map_view(lab: Lab, lang: str, report: Mapping[str, Any] | None) -> dict[str,
     }
 
 
-def family_map(lab: Lab, lang: str, *, pair: str, caption: str) -> None:
-    """Show every method of the lab by what it needs, with what was measured of it per family."""
+def family_map(lab: Lab, lang: str, *, pair: str, caption: str, dots: str) -> None:
+    """Show every method of the lab by what it needs, with what was measured of it per family.
+
+    Args:
+        pair: whose table gives the dots. caption: about the lines.
+        dots: about the dots; said only where there are some.
+    """
     words, report = WORDS_MAP[lang], kept_report(pair)
     component(
         "family_map",
@@ -96,7 +101,7 @@ def family_map(lab: Lab, lang: str, *, pair: str, caption: str) -> None:
             **map_view(lab, lang, report),
             "measures": [[name, words[f"measure_{name}"]] for name in MEASURES],
             "detail": detail_of(report, lab, lang) if report else words["map_none"],
-            "caption": caption,
+            "caption": f"{caption} {dots}" if report else caption,
             "words": words,
         },
         parts=("axes",),

@@ -33,7 +33,7 @@ BENCHMARKS = ROOT / "assets" / "benchmarks"
 MODELS = ROOT / "assets" / "models"
 LANGUAGES = ("en", "zh")
 HEAD_KEYS = ("title", "question", "minutes", "sources")
-TRANSLATED = frozenset({"caption", "labels"})
+TRANSLATED = frozenset({"caption", "dots", "labels"})
 """Options of figures that are text: the two languages may differ in them, and in nothing else."""
 _FENCE = re.compile(r"^```(\S*)(?:\s+(\S+))?\s*$")
 _HTML = re.compile(r"<[A-Za-z/!]")

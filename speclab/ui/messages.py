@@ -126,6 +126,11 @@ def load_message(
     )
 
 
+def clear_message() -> str:
+    """Return the message that takes the run on show away."""
+    return to_json({"op": "clear"})
+
+
 class LiveMessages:
     """The messages of one live run, and its trace as far as it is known.
 

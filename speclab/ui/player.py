@@ -15,6 +15,8 @@ where the rounds on show are not the beginning of its rounds, it replaces them a
 ignored unless `run` is the run on show; rounds known already are dropped, and after a gap the
 player waits for a `load`. A live run ends with a `load` of the whole run.
 
+`clear` shows nothing: `{"op": "clear"}`, until the next `load`.
+
 `?round=` (from 0) and `?node=` (a node id or `next`) in the address pin a token; `?guess=1` starts
 with *guess first* on.
 """
@@ -73,7 +75,7 @@ def player(
 
     Args:
         labels: `texts_player.EN` or `texts_player.ZH`.
-        value: one message as a JSON string (`load` or `append`, see above), or None.
+        value: one message as a JSON string (`load`, `append` or `clear`, see above), or None.
         elem_id: id of the element in the page.
         embedded: one figure among others: it neither reads nor writes the address.
     """

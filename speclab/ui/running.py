@@ -13,7 +13,7 @@ from speclab.core.earlier_texts import TextStore
 from speclab.core.errors import NotEnoughMemory, SpeclabError
 from speclab.core.records import Round, Trace
 from speclab.ui import messages
-from speclab.ui.backend import Lab, wait
+from speclab.ui.backend import Lab, keeps_texts, wait
 from speclab.ui.custom import check_allowed
 from speclab.ui.session_texts import SessionTexts
 from speclab.ui.settings import Settings
@@ -171,10 +171,10 @@ class Runner:
     def _store(self, settings: Settings, texts: SessionTexts | None) -> TextStore | None:
         """Return the visitor's store if the method copies from it.
 
-        There is none on ZeroGPU: a run is another process there, and its text would not come back.
+        There is none where no text would come back (see `backend.keeps_texts`).
         """
         reads = self._lab.methods[settings.method].card.reads_earlier_texts
-        if texts is None or not reads or os.environ.get("SPACES_ZERO_GPU"):
+        if texts is None or not reads or not keeps_texts():
             return None
         return texts.of(settings.pair)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import gradio as gr
 
 from speclab.core.earlier_texts import TextStore
+from speclab.ui.backend import keeps_texts
 
 MAX_PAIRS = 4
 """Pairs whose texts a session keeps; those unused for longest go first."""
@@ -37,12 +38,15 @@ class SessionTexts:
 
 def kept_html(words: Mapping[str, str], count: int) -> str:
     """Return the line that says how many earlier texts are kept, and for whom."""
-    text = words["texts_kept"].format(n=count) if count else words["texts_none"]
+    key = "texts_never" if not keeps_texts() else "texts_kept" if count else "texts_none"
+    text = words[key].format(n=count)
     return f'<p class="sl-about" role="status">{html.escape(text)}</p>'
 
 
-def kept_parts(words: Mapping[str, str], method: str) -> tuple[gr.HTML, gr.Button]:
-    """Place that line and the button that forgets the texts."""
+def kept_parts(words: Mapping[str, str], method: str) -> tuple[gr.HTML, gr.Button | None]:
+    """Place that line and, where texts are kept, the button that forgets them."""
     line = gr.HTML(kept_html(words, 0), elem_id=f"kept-{method}")
+    if not keeps_texts():
+        return line, None
     button = gr.Button(words["texts_forget"], size="sm", elem_id=f"forget-{method}", min_width=110)
     return line, button

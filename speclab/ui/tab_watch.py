@@ -206,12 +206,16 @@ class Watch:
         pair = getattr(entry.title, self.lang) if entry else item.trace.spec.pair
         return messages.status(self.words["status_recorded"].format(pair=pair, date=item.date))
 
-    def _show_recorded(self, item: Recorded | None) -> tuple[Any, str]:
-        """Return what player and status line show for a recording; a broken one is reported."""
+    def _show_recorded(self, item: Recorded | None) -> tuple[str, str]:
+        """Return what player and status line show for a recording; a broken one is reported.
+
+        Without one the player is emptied: the run on show belongs to another example.
+        """
         try:
-            return self._recorded_message(item) or gr.skip(), self._recorded_status(item)
+            message = self._recorded_message(item) or messages.clear_message()
+            return message, self._recorded_status(item)
         except SpeclabError as error:
-            return gr.skip(), messages.error_status(error, self.lang)
+            return messages.clear_message(), messages.error_status(error, self.lang)
 
     # --- events -----------------------------------------------------------------------------
 
@@ -335,7 +339,9 @@ class Watch:
         if settings is None:
             return [*nothing, gr.skip(), gr.skip()]
         item = self._recording_for(settings)
-        shown, status = self._show_recorded(item) if item else (gr.skip(), gr.skip())
+        bare = settings.preset and best_for(self.lab.recorded, settings.preset) is None
+        known = item is not None or bare
+        shown, status = self._show_recorded(item) if known else (gr.skip(), gr.skip())
         if faults:
             text = self.words["junk_link"].format(values=", ".join(faults))
             status = messages.status(text, "warning")

@@ -22,12 +22,14 @@ EN: dict[str, str] = {
     "method": "Method",
     "more_params": "More parameters",
     "same_as_target": "empty: as the target",
-    "texts_kept": "{n} earlier texts of this session are kept: a run copies from those of its pair. "
+    "texts_kept": "Earlier texts of this session: {n} kept. A run copies from those of its pair. "
     "No other visitor's run sees them; they go when you forget them, or within about an hour of "
     "leaving. Compare, Measure and "
     "Prove always start without.",
     "texts_none": "No earlier text of this session is kept: a run copies from its own text alone. "
     "Its prompt and answer are then kept for your next runs.",
+    "texts_never": "On this server every run starts without earlier texts: it copies from its own "
+    "text alone, and neither its prompt nor its answer is kept for your next runs.",
     "texts_forget": "Forget earlier texts",
     "prompt": "Prompt",
     "prompt_hint": "Type a text to continue",
@@ -153,6 +155,8 @@ ZH: dict[str, str] = {
     "其他访客的运行看不到它们；点击“忘记”即消失，离开页面后约一小时内也会消失。比赛、测速与证明总是从零开始。",
     "texts_none": "没有保留本会话较早的文本：这次运行只抄写自己的文本。"
     "它的提示与回答随后会为您的下一次运行保留。",
+    "texts_never": "在这台服务器上，每次运行开始时都没有较早的文本：只抄写自己的文本，"
+    "提示与回答都不会为您的下一次运行保留。",
     "texts_forget": "忘记较早的文本",
     "prompt": "提示",
     "prompt_hint": "输入一段要续写的文字",

@@ -62,7 +62,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "深 {depth} 个词元的草稿放不进量化缓存：它的前几个词元会在被接受之前就被量化。",
         "请减小草稿深度，或选择全精度缓存的目标模型。",
     ),
-    "no_nibbles": ("{model} 不是普通的 Llama：它的缓存不能按半字节保存。", "请选择 pocket 或 SmolLM2。"),
+    "no_nibbles": (
+        "{model} 不是普通的 Llama：它的缓存不能按半字节保存。",
+        "请选择 pocket 或 SmolLM2。",
+    ),
     "no_eight_bit_pair": (
         "没有模型对 {pair}：QuantSpec 的 8 比特缓存只适用于目录中注明的普通 Llama。",
         "请选择 pocket 或 smollm2-135m。",
@@ -162,6 +165,10 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
     "custom_malformed": (
         "自选模型需要填写目标和草稿两个模型。",
         "请填写两个 Hub 标识，例如 Qwen/Qwen3-0.6B。",
+    ),
+    "custom_two_drafts": (
+        "第二个草稿模型只能在命令行中指定。",
+        "这里请只填写一个目标和一个草稿。",
     ),
     "not_a_model": ("{repo} 既不是本地文件夹，也不是 Hub 标识。", "Hub 标识形如 Qwen/Qwen3-0.6B。"),
     "local_off": (
@@ -426,10 +433,10 @@ ZH_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"Drafts could be copied from earlier texts of this session \((\d+) texts, (\d+) "
-            r"tokens\), which are not part of this record: without them the same settings may "
-            r"draft otherwise; the law is the same\.",
-            r"草稿可以抄自本会话较早的文本（\1 段，\2 个词元），记录中不含这些文本："
-            r"没有它们时，同样的设置可能起草不同的内容，分布不变。",
+            r"tokens\); only the tokens drafted from them are part of this record: without those "
+            r"texts the same settings may draft otherwise; the law is the same\.",
+            r"草稿可以抄自本会话较早的文本（\1 段，\2 个词元），记录中只含由此起草的词元："
+            r"没有这些文本时，同样的设置可能起草不同的内容，分布不变。",
         ),
         (
             r"(.+) has another tokenizer: its drafts are tokenised again for the target\.",

@@ -10,13 +10,14 @@ EN: dict[str, str] = {
     "layers_layer": "layer",
     "layers_attention": "attention",
     "layers_mlp": "MLP",
-    "layers_exit": "The first {exit} of {layers} layers drafted; the pass of the target ran the other"
-    " {rest}.",
+    "layers_exit": "The first {exit} of {layers} layers drafted; the pass of the target ran the"
+    " other {rest}.",
     "layers_skip": "Drafts left out {attention} attentions and {mlp} MLPs of {layers} layers.",
     "layers_exit_help": "Keys, values and hidden states of the first layers are kept, so the pass"
-    " goes on where the draft ended; only the last drafted token still runs through them all.",
+    " goes on where the draft ended; only the last drafted token still runs through them all."
+    " Layers are numbered from 0.",
     "layers_skip_help": "A skipped part passes its input on. The pass of the target runs every part"
-    " and writes over what the draft left in the cache.",
+    " and writes over what the draft left in the cache. Layers are numbered from 0.",
     "layers_none": "This round shows nothing about layers.",
     "layers_drafts": "drafts",
     "layers_resumes": "only judges",
@@ -31,19 +32,20 @@ EN: dict[str, str] = {
     "timeline_ask": "Where did the milliseconds go?",
     "window": "Lookahead window",
     "window_ask": "What else rides in the pass?",
-    "window_none": "No window rode in this pass: so near the end of the text nothing could come of it.",
-    "window_text": "{rows} tokens in one pass: the pending one, {nodes} to judge, and {cells} of a window"
-    " of {levels} levels and {columns} columns.",
+    "window_none": "No window rode in this pass: so near the end of the text nothing could come of"
+    " it.",
+    "window_text": "{rows} tokens in one pass: the pending one, {nodes} to judge, and {cells} of a"
+    " window of {levels} levels and {columns} columns.",
     "window_hits": "N-grams of the pool that begin with the pending token: {n}.",
     "window_no_hits": "The pool held no n-gram that begins with the pending token.",
     "window_help": "Point at a token: where it stands and what it looks at.",
     "window_aria": "Window of {levels} levels above {n} tokens to judge; arrow keys walk them.",
     "window_judged": "judged",
-    "window_caption": "Tokens above each other are meant for the same place in the text, so many after"
-    " the pending token. Each level was read off the level above it, one pass later; none of them is"
-    " emitted. A column that is complete becomes an n-gram of the pool.",
-    "window_mask_caption": "Attention mask of the whole pass: what is judged does not see the window,"
-    " and the window does not see what is judged.",
+    "window_caption": "Tokens above each other are meant for the same place in the text, so many"
+    " after the pending token. Each level was read off the level above it, one pass later; none of"
+    " them is emitted. A column that is complete becomes an n-gram of the pool.",
+    "window_mask_caption": "Attention mask of the whole pass: what is judged does not see the"
+    " window, and the window does not see what is judged.",
     "window_cell": "Window, level {level}, column {column}; position {position}.",
     "window_guess": "Judged in this pass; position {position}.",
     "window_pending": "The pending token, the corner of the window; position {position}.",
@@ -104,9 +106,9 @@ ZH: dict[str, str] = {
     "layers_exit": "{layers} 层中的前 {exit} 层负责起草；目标模型的前向只算其余 {rest} 层。",
     "layers_skip": "起草时跳过了 {layers} 层中的 {attention} 个注意力子层和 {mlp} 个 MLP 子层。",
     "layers_exit_help": "前几层的键、值和隐藏状态都保留下来，目标模型的前向从草稿结束处接着算；"
-    "只有最后一个草稿词元还要走完所有层。",
+    "只有最后一个草稿词元还要走完所有层。层从 0 开始编号。",
     "layers_skip_help": "被跳过的子层把输入原样传下去。"
-    "目标模型的前向会运行每个子层，并覆盖草稿留在缓存里的内容。",
+    "目标模型的前向会运行每个子层，并覆盖草稿留在缓存里的内容。层从 0 开始编号。",
     "layers_none": "这一轮没有关于各层的信息。",
     "layers_drafts": "参与起草",
     "layers_resumes": "只参与验证",

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs
 
+import gradio as gr
 import pytest
 
 from app import local_allowed
@@ -26,6 +27,7 @@ from speclab.ui.custom import check_allowed, facts_html, is_loopback
 from speclab.ui.messages import LiveMessages, summary
 from speclab.ui.pages import build
 from speclab.ui.permalink import read_query, write_query
+from speclab.ui.recorded import Recorded
 from speclab.ui.settings import best_rule, default_settings, from_preset, is_lossless, rules_for
 from speclab.ui.tab_watch import Watch
 from speclab.ui.texts import EN, ZH
@@ -323,11 +325,40 @@ def test_hub_ids_and_bundled_weights_are_allowed(lab: Lab) -> None:
     check_allowed(lab, "custom:bundled:pocket/target|bundled:pocket/draft")
 
 
-@pytest.mark.parametrize("pair", ["custom:|", "custom:a", "custom:a|", "custom:a|b|c"])
+@pytest.mark.parametrize("pair", ["custom:|", "custom:a", "custom:a|", "custom:a|b|"])
 def test_half_a_custom_pair_is_refused(lab: Lab, pair: str) -> None:
     with pytest.raises(BadInput, match="target and a draft"):
         check_allowed(lab, pair)
     assert ZH["custom_target"][:2] in facts_html(lab, pair, "zh")
+
+
+def test_a_second_draft_is_for_the_command_line(lab: Lab) -> None:
+    with pytest.raises(BadInput, match="second draft can be named on the command line only"):
+        check_allowed(lab, "custom:a|b|c")
+    assert "第二个草稿模型只能在命令行中指定" in facts_html(lab, "custom:a|b|c", "zh")
+
+
+def test_an_example_without_a_recording_shows_no_other_run(lab: Lab) -> None:
+    item = Recorded(
+        path=Path("story.json"),
+        title=LocalText("Story", "讲故事"),
+        method="draft-model",
+        preset="story",
+        date="2026-11-29",
+    )
+    item.__dict__["trace"] = chain_trace(4)
+    lab = replace(lab, recorded={item.file: item})
+    with gr.Blocks():
+        watch = Watch(lab, "en")
+    *_, shown, status = watch._on_preset("story", "pocket")
+    assert json.loads(shown)["op"] == "load" and item.date in status
+    *updates, shown, status = watch._on_preset("again", "pocket")
+    assert json.loads(shown) == {"op": "clear"} and EN["status_no_recording"] in status
+    assert watch.controls.lesson_html("again") in updates
+    for preset, op in (("again", "clear"), ("story", "load")):
+        query = as_query(write_query(from_preset(lab, PRESETS[preset])))
+        *_, shown, _ = watch._on_load(SimpleNamespace(query_params=query))
+        assert json.loads(shown)["op"] == op
 
 
 def test_size_and_licence_are_shown_and_a_silent_hub_is_said(lab: Lab, tmp_path: Path) -> None:

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from speclab.methods import METHODS
 from speclab.methods.kinds import OF_THE_PASS, by_kind
-from speclab.ui import lesson_map_figures, texts_lesson_map
+from speclab.ui import lesson_map_figures, lessons, texts_lesson_map
 from speclab.ui.backend import default_lab
 from speclab.ui.lesson_figures import SCRIPTS
 from speclab.ui.lesson_map_figures import MEASURES, greedy_rows, map_view, needs_of
-from speclab.ui.texts_lesson_map import EN, ZH
+from speclab.ui.lessons import measured
+from speclab.ui.texts_lesson_map import EN, WORDS_MAP, ZH
+from tests.ui.map_app import REPORT
 
 ROOT = Path(__file__).parents[2]
 WAIT_MS = 60_000
-
-
-def cell(tau: float, share: float = 0.0) -> dict[str, Any]:
-    return {"tau": tau, "speedup": tau / 2, "copied_share": share}
-
-
-def line(method: str, temperature: float = 0.0, tau: float = 2.0) -> dict[str, Any]:
-    return {
-        "method": method,
-        "temperature": temperature,
-        "draft_passes": 0.0,
-        "memory": {"parameters": 0},
-        "families": {"story": cell(1.2), "copy": cell(tau, 0.5)},
-    }
-
-
-REPORT = {
-    "families": ["story", "copy"],
-    "rows": [
-        line("prompt-lookup", tau=4.0),
-        line("prompt-lookup", 1.0, tau=3.0),
-        line("draft-model:num_speculative_tokens=6"),
-    ],
-}
 
 
 def test_words_have_the_same_keys_and_places_to_fill() -> None:
@@ -90,6 +68,34 @@ def test_measured_lines_are_the_greedy_ones_by_method() -> None:
     assert by_name["medusa"]["measured"] is None
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_dots_are_spoken_of_only_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    given: list[dict] = []
+    monkeypatch.setattr(
+        lesson_map_figures, "component", lambda name, message, **more: given.append(message)
+    )
+    for report in (None, REPORT):
+        monkeypatch.setattr(lesson_map_figures, "kept_report", lambda pair, it=report: it)
+        figure = {"pair": "pocket", "caption": "Cards.", "dots": "Dots."}
+        lesson_map_figures.family_map(default_lab(), lang, **figure)
+    bare, dotted = given
+    assert bare["caption"] == "Cards." and dotted["caption"] == "Cards. Dots."
+    assert bare["detail"] == WORDS_MAP[lang]["map_none"] and bare["families"] == []
+    assert "made up" in dotted["detail"] and "2026-01-02" in dotted["detail"]
+    assert not any("python" in text or "speclab" in text for text in WORDS_MAP[lang].values())
+
+
+def test_a_pair_without_a_table_has_no_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lessons, "BENCHMARKS", tmp_path)
+    assert lesson_map_figures.kept_report("pocket") is None
+    (tmp_path / "families-pocket.json").write_text(json.dumps(REPORT), encoding="utf-8")
+    assert lesson_map_figures.kept_report("pocket") == REPORT == measured("families-pocket")
+
+
 # --- in the browser ------------------------------------------------------------------------------
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -108,3 +114,33 @@ def test_the_map_stands_in_its_lesson(serve, open_page, path: str) -> None:
     expect(figure.locator("[data-method=kangaroo] th")).to_contain_text(
         EN["need_head"] if path == "/" else ZH["need_head"]
     )
+
+
+@pytest.mark.browser
+def test_every_measured_family_is_a_dot_where_its_number_says(serve, open_page) -> None:
+    page = open_page(f"{serve(Path(__file__).parent / 'map_app.py')}/?lesson=9")
+    page.set_default_timeout(WAIT_MS)
+    expect.set_options(timeout=WAIT_MS)
+    figure = page.locator("#lesson-9 .family-map")
+    expect(figure.locator("[data-method] .dot")).to_have_count(4)
+    expect(figure.locator(".legend [data-family] .dot")).to_have_count(2)
+    looked = figure.locator("[data-method=prompt-lookup] .plot")
+    assert looked.locator("title").text_content() == "story 1.20\ncopy 4.00"
+    expect(figure.locator("[data-method=kangaroo] .none")).to_have_text(EN["not_run"])
+    expect(figure).to_contain_text("made up")
+    expect(figure.locator("figcaption")).to_contain_text("Dots: measured")
+
+    def places() -> list[float]:
+        moved = "dots => dots.map((dot) => dot.getAttribute('transform'))"
+        found = looked.locator(".dot").evaluate_all(moved)
+        return [float(re.match(r"translate\((\S+) ", each)[1]) for each in found]
+
+    story, copy = places()
+    assert 0 < story < copy
+    figure.get_by_text(EN["measure_speedup"], exact=True).click()
+    expect(looked.locator("title")).to_have_text("story 0.60\ncopy 2.00")
+    slow, fast = places()
+    assert story < slow < fast, "the axis of speedups begins at 0"
+    figure.get_by_text(EN["measure_copied_share"], exact=True).click()
+    expect(looked.locator("title")).to_have_text("story 0 %\ncopy 50 %")
+    assert len(places()) == 2

@@ -308,6 +308,23 @@ def test_keyboard_has_one_tab_stop_and_moves(player) -> None:
 
 
 @pytest.mark.browser
+def test_clear_takes_the_run_away_until_the_next(player) -> None:
+    page = player(load_message(chain_trace(40), badge="a badge", banner="a banner"))
+    assert page.locator(".rnd").count() > 3
+    page.evaluate("(t) => push(t)", json.dumps({"op": "clear"}))
+    page.wait_for_selector("#host[data-ready='0']")
+    assert page.locator(".rnd, .rounds-slot .tok, .tok.prompt").count() == 0
+    assert EN["nothing_yet"] in page.locator(".card").inner_text()
+    for gone in ("a banner", "a badge", "toy-target"):
+        assert gone not in page.locator("#host").inner_text()
+    assert page.evaluate("document.getElementById('host').wholeTrace()") is None
+    page.keyboard.press("End")
+    page.evaluate("(t) => push(t)", load_message(chain_trace(20), run="two"))
+    page.wait_for_selector(".rnd")
+    assert not page.problems
+
+
+@pytest.mark.browser
 def test_append_grows_without_rebuilding(player) -> None:
     trace = chain_trace(60)
     start = Trace(spec=trace.spec, prompt_tokens=trace.prompt_tokens, pieces={})

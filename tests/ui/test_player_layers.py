@@ -13,7 +13,7 @@ from tests.ui.player_traces import chain_trace
 
 EXIT = Evidence(kind="layers", value=3.0, values=(1.0,) * 3 + (0.0,) * 9)
 SKIP = Evidence(kind="layers", values=(1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0))
-"""Of four layers, attention before MLP: layers 2 and 4 lack attention, 3 and 4 lack the MLP."""
+"""Of four layers, attention before MLP: layers 1 and 3 lack attention, 2 and 3 lack the MLP."""
 
 
 def with_layers(fact: Evidence) -> Trace:
@@ -47,6 +47,27 @@ def test_every_part_is_a_cell_of_its_kind(browser, labels: dict[str, str]) -> No
         assert page.locator(".layers-svg").get_attribute("aria-label") == sentence
         assert page.locator("[data-fold=layers]").is_visible() and not page.problems
         page.context.close()
+
+
+@pytest.mark.browser
+def test_layers_are_numbered_from_0_as_everywhere_else(browser) -> None:
+    page = open_fold(browser, with_layers(SKIP))
+    assert page.locator(".layers-svg .axis").all_text_contents() == ["0", "1", "2", "3"]
+    skipped = page.locator(".layers-svg .layer.skipped title").all_text_contents()
+    parts = [("attention", 1), ("attention", 3), ("MLP", 2), ("MLP", 3)]
+    assert skipped == [EN["layers_skipped_title"].format(part=part, n=n) for part, n in parts]
+    assert "numbered from 0" in page.locator(".fold-body.layers").inner_text()
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_a_strip_that_comes_late_is_shown_too(browser) -> None:
+    trace = chain_trace(60)
+    assert len(trace.rounds) > 10
+    last = replace(trace.rounds[-1], evidence=(EXIT,))
+    page = open_player(browser, load_message(replace(trace, rounds=(*trace.rounds[:-1], last))))
+    assert page.locator("[data-fold=layers]").is_visible() and not page.problems
+    page.context.close()
 
 
 @pytest.mark.browser

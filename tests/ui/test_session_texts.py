@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from speclab.methods.prompt_lookup import PromptLookup
 from speclab.methods.suffix import Suffix
 from speclab.models.catalogue import PAIRS
 from speclab.ui.backend import Lab, PairCache
+from speclab.ui.permalink import read_query
 from speclab.ui.running import Runner, StopFlag
 from speclab.ui.session_texts import MAX_PAIRS, SessionTexts, kept_html
 from speclab.ui.settings import from_preset
@@ -125,7 +128,8 @@ def test_the_line_says_how_many_and_forgets() -> None:
     assert list(watch.controls.kept) == ["suffix"] == list(watch.controls.forget)
     texts = SessionTexts()
     texts.of("pocket").add((1,))
-    assert watch._on_kept(texts) == [kept_html(EN, 1)] and "1 earlier texts" in kept_html(EN, 1)
+    assert watch._on_kept(texts) == [kept_html(EN, 1)]
+    assert "texts of this session: 1 kept" in kept_html(EN, 1)
     assert watch._on_forget(texts) == [kept_html(EN, 0)] and len(texts) == 0
     for words in WORDS.values():
         assert "3" in kept_html(words, 3) and "role" in kept_html(words, 0)
@@ -138,7 +142,8 @@ def test_a_record_says_that_its_drafts_may_come_from_elsewhere(lang: str, words:
     store.add((2, 3))
     pair: Any = SimpleNamespace(drafts=())
     (told,) = run_warnings(pair, Suffix(), (1,), limits, store.snapshot())
-    assert words in sentence(told, lang)
+    shown = sentence(told, lang)
+    assert words in shown and ("only the tokens drafted" in shown or "只含由此起草的词元" in shown)
     assert run_warnings(pair, PromptLookup(), (1,), limits, store.snapshot()) == ()
 
 
@@ -150,3 +155,40 @@ def test_a_worker_in_another_process_starts_cold(monkeypatch: pytest.MonkeyPatch
     assert runner._store(settings, SessionTexts()) is None
     monkeypatch.delenv("SPACES_ZERO_GPU")
     assert runner._store(settings, SessionTexts()) is not None
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_where_nothing_is_kept_the_page_promises_nothing(
+    monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    lab = make_lab([])
+    assert set(PRESETS) - set(lab.presets) == {"again"}
+    with gr.Blocks() as blocks:
+        watch = Watch(lab, lang)
+        watch.connect(blocks)
+    assert watch.controls.forget == {} and list(watch.controls.kept) == ["suffix"]
+    assert watch.controls.kept["suffix"].value == kept_html(WORDS[lang], 0)
+    assert watch._on_kept(SessionTexts()) == [kept_html(WORDS[lang], 0)]
+    assert html.escape(WORDS[lang]["texts_never"]) in kept_html(WORDS[lang], 0)
+    assert all("again" not in choice for choice in watch.controls.preset.choices)
+    assert read_query(lab, {"preset": "again"})[1] == ["preset=again"]
+    monkeypatch.delenv("SPACES_ZERO_GPU")
+    assert list(make_lab([]).presets) == list(PRESETS)
+
+
+@pytest.mark.browser
+def test_two_visitors_count_their_own_texts_and_one_forgets(serve, open_page) -> None:
+    address = serve(Path(__file__).parent / "fake_lab.py", FAKE_ROUND_S="0.01", FAKE_LOAD_S="0.01")
+    one, two = (open_page(f"{address}/?preset=again&max_new_tokens=2") for _ in range(2))
+    for page, runs in ((one, 2), (two, 1)):
+        page.wait_for_selector("#kept-suffix")
+        assert "No earlier text" in page.locator("#kept-suffix").inner_text()
+        for count in range(1, runs + 1):
+            page.locator("#run").click()
+            wanted = f"texts of this session: {count} "
+            page.locator("#kept-suffix", has_text=wanted).wait_for(timeout=60_000)
+    assert "texts of this session: 2 " in one.locator("#kept-suffix").inner_text()
+    one.locator("#forget-suffix").click()
+    one.locator("#kept-suffix", has_text="No earlier text").wait_for()
+    assert "texts of this session: 1 " in two.locator("#kept-suffix").inner_text()

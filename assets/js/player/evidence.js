@@ -10,7 +10,6 @@ function factFor(round, kind, node) {
   let best = null, distance = Infinity;
   for (const fact of round.evidence) {
     if (fact.kind !== kind) continue;
-    if (kind === 'pool_hit' && fact.values?.length && !fact.values[node]) continue;
     if (kind === 'pool_hit' && fact.values?.length && !fact.values[node]) continue; // others gave this one
     const at = fact.node ?? -1;
     let steps = at === node ? 0 : at === -1 ? 1e6 : Infinity;

@@ -24,8 +24,8 @@ function layersDrawing(fact, rows, width) {
   const every = cell >= unit * 1.5 ? 1 : 5;
   const svg = makeSvg('svg', {class: 'layers-svg', width: wide, height, viewBox: `0 0 ${wide} ${height}`, 'font-size': unit, role: 'img', 'aria-label': layersSentence(fact, rows)});
   for (let i = 0; i < count; i += 1) {
-    if ((i + 1) % every && i) continue;
-    svg.append(makeSvg('text', {class: 'axis', x: names + (i + 0.5) * cell, y: unit, 'text-anchor': 'middle', 'font-size': unit * 0.85}, String(i + 1)));
+    if (i % every) continue;
+    svg.append(makeSvg('text', {class: 'axis', x: names + (i + 0.5) * cell, y: unit, 'text-anchor': 'middle', 'font-size': unit * 0.85}, String(i)));
   }
   rows.forEach((row, line) => {
     const y = head + line * (tall + 6);
@@ -33,7 +33,7 @@ function layersDrawing(fact, rows, width) {
     row.shares.forEach((share, i) => {
       const kind = share >= 1 ? 'drafts' : share > 0 ? 'partly' : fact.value ? 'resumes' : 'skipped';
       svg.append(makeSvg('g', {class: `layer ${kind}`},
-        makeSvg('title', {}, label(`layers_${kind}_title`, {n: i + 1, part: row.name})),
+        makeSvg('title', {}, label(`layers_${kind}_title`, {n: i, part: row.name})),
         makeSvg('rect', {x: names + i * cell + gap / 2, y, width: cell - gap, height: tall, rx: 2}),
         kind === 'skipped' ? makeSvg('path', {class: 'layer-by', d: `M${names + i * cell + gap} ${y + tall / 2}h${cell - 2 * gap}`}) : null));
     });
@@ -43,7 +43,7 @@ function layersDrawing(fact, rows, width) {
 }
 
 fold('layers', {
-  hides: () => !store.rounds.slice(0, 8).some(layersFact),
+  hides: () => !store.rounds.some(layersFact),
   update(body) {
     const round = store.rounds[detailRound()], fact = layersFact(round);
     if (!fact) { body.replaceChildren(make('p', {class: 'hint'}, label('layers_none'))); return; }

@@ -250,6 +250,7 @@ function receive() {
   const message = JSON.parse(props.value);
   if (message.op === 'load') receiveLoad(message);
   else if (message.op === 'append') receiveAppend(message);
+  else if (message.op === 'clear') receiveLoad({trace: emptyStore().trace});
 }
 
 buildLayout();
@@ -262,7 +263,7 @@ element.pinnedLaws = () => {
   return {p: [...rows.map((row) => row.p), rest('p')], q: [...rows.map((row) => row.q), rest('q')], tokens: [...rows.map((row) => tokenName(row.token, view.focus.before, 12)), '…']};
 };
 // The run on show, for a panel that looks for what slows it down; null before there is one.
-element.wholeTrace = () => (store.trace?.spec ? store.trace : null);
+element.wholeTrace = () => (store.trace.spec.method ? store.trace : null);
 // Only a reader's own scrolling ends the following of a live run; a new text scrolls by itself.
 let gestureAt = -Infinity;
 for (const gesture of ['wheel', 'touchmove', 'pointerdown']) {
