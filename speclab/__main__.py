@@ -23,8 +23,8 @@ from speclab.lab.families_console import families
 from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
 from speclab.lab.layer_search_console import search_layers
-from speclab.lab.quantspec_console import quantspec
 from speclab.lab.multi_draft_console import multi_draft
+from speclab.lab.quantspec_console import quantspec
 from speclab.lab.speed_model_console import speed_model
 from speclab.lab.sweep_console import ladder, predict, sweep
 from speclab.lab.terminal import (
