@@ -35,9 +35,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """Start a script that listens on $PORT; returns its address. All are stopped at the end."""
+    """Start a script that listens on $PORT; returns its address. All of a file are stopped behind it."""
     started: list[subprocess.Popen] = []
 
     def start(script: Path, *arguments: str, **environment: str) -> str:
