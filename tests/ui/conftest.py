@@ -37,7 +37,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """Start a script that listens on $PORT; returns its address. All of a file are stopped behind it."""
+    """Start a script that listens on $PORT; returns its address. A file's servers end with it."""
     started: list[subprocess.Popen] = []
 
     def start(script: Path, *arguments: str, **environment: str) -> str:
