@@ -301,7 +301,7 @@ def test_the_readme_is_filled_between_its_marks(report, tmp_path, monkeypatch) -
     path = tmp_path / "families-cycle.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     filled = with_part(old)
-    assert "`prompt-lookup`" in filled and "old" not in filled and with_part(filled) == filled
+    assert "`prompt-lookup`" in filled and "\nold\n" not in filled and with_part(filled) == filled
     path.write_text(json.dumps({**report, "schema_version": 0}), encoding="utf-8")
     with pytest.raises(BadInput, match="schema_version"):
         kept_families()
