@@ -32,6 +32,20 @@ from speclab.methods.draft_length import (
     chain_length,
 )
 
+DRAFT_MODEL_TEMPERATURE = Param(
+    name="draft_temperature",
+    symbol="T_q",
+    kind="optional_float",
+    default=None,
+    low=0.0,
+    high=2.0,
+    step=0.05,
+    help=LocalText(
+        "The draft's own temperature; empty: the target's; 0: greedy draft.",
+        "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
+    ),
+)
+
 
 class DraftModelRun:
     """One request's draft session.
@@ -207,19 +221,7 @@ class DraftModel:
                 unit="tokens",
                 help=LocalText("How many tokens are drafted per round.", "每轮起草多少个词元。"),
             ),
-            Param(
-                name="draft_temperature",
-                symbol="T_q",
-                kind="optional_float",
-                default=None,
-                low=0.0,
-                high=2.0,
-                step=0.05,
-                help=LocalText(
-                    "The draft's own temperature; empty: the target's; 0: greedy draft.",
-                    "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
-                ),
-            ),
+            DRAFT_MODEL_TEMPERATURE,
             Param(
                 name="min_confidence",
                 symbol="q_min",

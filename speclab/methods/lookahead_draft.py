@@ -20,7 +20,7 @@ from speclab.core.protocols import (
 )
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
-from speclab.methods.draft_model import DraftModelRun
+from speclab.methods.draft_model import DRAFT_MODEL_TEMPERATURE, DraftModelRun
 from speclab.methods.lookahead import WINDOW_PARAMS, Lookahead2D, Shift
 from speclab.methods.lookahead_pool import GuessTree
 
@@ -138,19 +138,7 @@ class LookaheadDraft:
                 ),
             ),
             *WINDOW_PARAMS,
-            Param(
-                name="draft_temperature",
-                symbol="T_q",
-                kind="optional_float",
-                default=None,
-                low=0.0,
-                high=2.0,
-                step=0.05,
-                help=LocalText(
-                    "The draft's own temperature; empty: the target's; 0: greedy draft.",
-                    "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
-                ),
-            ),
+            DRAFT_MODEL_TEMPERATURE,
         ),
         colour_token="method-13",
     )

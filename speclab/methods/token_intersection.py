@@ -10,7 +10,7 @@ from speclab.core.laws import Law, Row, Sampling
 from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
-from speclab.methods.draft_model import DraftModelRun
+from speclab.methods.draft_model import DRAFT_MODEL_TEMPERATURE, DraftModelRun
 
 
 class TokenIntersectionRun(DraftModelRun):
@@ -89,19 +89,7 @@ class TokenIntersection:
                 unit="tokens",
                 help=LocalText("How many tokens are drafted per round.", "每轮起草多少个词元。"),
             ),
-            Param(
-                name="draft_temperature",
-                symbol="T_q",
-                kind="optional_float",
-                default=None,
-                low=0.0,
-                high=2.0,
-                step=0.05,
-                help=LocalText(
-                    "The draft's own temperature; empty: the target's; 0: greedy draft.",
-                    "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
-                ),
-            ),
+            DRAFT_MODEL_TEMPERATURE,
         ),
         colour_token="method-19",
     )
