@@ -26,7 +26,7 @@ UNSTEADY = 1.5
 DRIFT = 1.3
 """The kernel may be this much slower or faster after the run than before it."""
 
-KERNEL_SIZE, KERNEL_REPEATS, PASS_REPEATS, WARM_REPEATS = 384, 30, 20, 3
+KERNEL_SIZE, KERNEL_REPEATS, PASS_REPEATS, WARM_REPEATS = 384, 500, 20, 3
 WATCH_S = 0.5
 PROMPT = tuple(range(10, 74))
 
