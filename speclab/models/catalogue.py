@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from speclab.core.errors import BadInput
@@ -13,39 +14,40 @@ from speclab.models.pair import Pair, PairEntry
 GIB = 1024**3
 MIB = 1024**2
 
+_with_pocket = partial(
+    PairEntry,
+    target="bundled:pocket/target",
+    draft="bundled:pocket/draft",
+    licence="Apache-2.0",
+    download_bytes=0,
+    memory_bytes=64 * MIB,
+)
+_public = partial(PairEntry, licence="Apache-2.0", dtype="bfloat16", chat=True)
+
 PAIRS: dict[str, PairEntry] = {
     entry.name: entry
     for entry in (
-        PairEntry(
+        _with_pocket(
             name="pocket",
             title=LocalText("Pocket (bundled, offline)", "Pocket（内置，离线可用）"),
             about=LocalText(
                 "A 5 M target and a 0.4 M distilled draft, trained for this lab.",
                 "为本实验室训练的 5M 目标模型与 0.4M 蒸馏草稿模型。",
             ),
-            target="bundled:pocket/target",
-            draft="bundled:pocket/draft",
             more_drafts=("bundled:pocket-tiny",),
             heads="pocket",
-            licence="Apache-2.0",
-            download_bytes=0,
-            memory_bytes=64 * MIB,
         ),
-        PairEntry(
+        _with_pocket(
             name="pocket-undistilled",
             title=LocalText("Pocket with the undistilled twin", "Pocket，未蒸馏的草稿"),
             about=LocalText(
                 "The same target with a draft of the same size that was never shown the target.",
                 "同一个目标模型，草稿模型大小相同但没有向目标模型学习过。",
             ),
-            target="bundled:pocket/target",
             draft="bundled:pocket/draft_undistilled",
             heads="pocket",
-            licence="Apache-2.0",
-            download_bytes=0,
-            memory_bytes=64 * MIB,
         ),
-        PairEntry(
+        _with_pocket(
             name="pocket-foreign",
             title=LocalText("Pocket with a draft of another tokenizer", "Pocket，分词器不同的草稿"),
             about=LocalText(
@@ -53,14 +55,11 @@ PAIRS: dict[str, PairEntry] = {
                 "has to be tokenised again.",
                 "同一个目标模型，草稿模型来自 SmolLM2，词元不同：它起草的内容要重新分词。",
             ),
-            target="bundled:pocket/target",
             draft="bundled:smollm2-135m-draft",
             heads="pocket",
-            licence="Apache-2.0",
-            download_bytes=0,
             memory_bytes=96 * MIB,
         ),
-        PairEntry(
+        _with_pocket(
             name="pocket-mtp",
             title=LocalText("Pocket MTP (own modules)", "Pocket MTP（自带多词元预测模块）"),
             about=LocalText(
@@ -70,13 +69,9 @@ PAIRS: dict[str, PairEntry] = {
                 "草稿模型就是 Pocket 的。",
             ),
             target="bundled:pocket-mtp/target",
-            draft="bundled:pocket/draft",
             heads="pocket-mtp",
-            licence="Apache-2.0",
-            download_bytes=0,
-            memory_bytes=64 * MIB,
         ),
-        PairEntry(
+        _with_pocket(
             name="pocket-skip",
             title=LocalText("Pocket skip (leaves early)", "Pocket Skip（可提前退出）"),
             about=LocalText(
@@ -86,12 +81,8 @@ PAIRS: dict[str, PairEntry] = {
                 "使前几层就能很好地起草：这是另一个分布，有自己的基线。",
             ),
             target="bundled:pocket-skip/target",
-            draft="bundled:pocket/draft",
-            licence="Apache-2.0",
-            download_bytes=0,
-            memory_bytes=64 * MIB,
         ),
-        PairEntry(
+        _with_pocket(
             name="pocket-int8kv",
             title=LocalText("Pocket, 8-bit cache", "Pocket，8 比特缓存"),
             about=LocalText(
@@ -100,14 +91,10 @@ PAIRS: dict[str, PairEntry] = {
                 "Pocket 的权重，较早的键和值按 8 比特读取：这是另一个分布，有自己的基线；"
                 "QuantSpec 的目标模型。",
             ),
-            target="bundled:pocket/target",
-            draft="bundled:pocket/draft",
-            licence="Apache-2.0",
-            download_bytes=0,
             memory_bytes=96 * MIB,
             cache="hierarchical",
         ),
-        PairEntry(
+        _public(
             name="smollm2-135m",
             title=LocalText("SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct"),
             about=LocalText(
@@ -117,13 +104,10 @@ PAIRS: dict[str, PairEntry] = {
             target="HuggingFaceTB/SmolLM2-135M-Instruct",
             draft="bundled:smollm2-135m-draft",
             heads="smollm2-135m",
-            licence="Apache-2.0",
             download_bytes=270 * MIB,
             memory_bytes=700 * MIB,
-            dtype="bfloat16",
-            chat=True,
         ),
-        PairEntry(
+        _public(
             name="smollm2-135m-int8kv",
             title=LocalText("SmolLM2-135M, 8-bit cache", "SmolLM2-135M，8 比特缓存"),
             about=LocalText(
@@ -133,39 +117,30 @@ PAIRS: dict[str, PairEntry] = {
             ),
             target="HuggingFaceTB/SmolLM2-135M-Instruct",
             draft="bundled:smollm2-135m-draft",
-            licence="Apache-2.0",
             download_bytes=270 * MIB,
             memory_bytes=900 * MIB,
-            dtype="bfloat16",
-            chat=True,
             cache="hierarchical",
         ),
-        PairEntry(
+        _public(
             name="smollm2-360m",
             title=LocalText("SmolLM2-360M ← 135M", "SmolLM2-360M ← 135M"),
             about=LocalText("Two models of one public family.", "同一公开系列的两个模型。"),
             target="HuggingFaceTB/SmolLM2-360M-Instruct",
             draft="HuggingFaceTB/SmolLM2-135M-Instruct",
             more_drafts=("bundled:smollm2-135m-draft",),
-            licence="Apache-2.0",
             download_bytes=1000 * MIB,
             memory_bytes=1100 * MIB,
-            dtype="bfloat16",
-            chat=True,
         ),
-        PairEntry(
+        _public(
             name="smollm2-1.7b",
             title=LocalText("SmolLM2-1.7B ← 135M", "SmolLM2-1.7B ← 135M"),
             about=LocalText("A target 13 times its draft.", "目标模型是草稿模型的 13 倍。"),
             target="HuggingFaceTB/SmolLM2-1.7B-Instruct",
             draft="HuggingFaceTB/SmolLM2-135M-Instruct",
-            licence="Apache-2.0",
             download_bytes=3700 * MIB,
             memory_bytes=4 * GIB,
-            dtype="bfloat16",
-            chat=True,
         ),
-        PairEntry(
+        _public(
             name="qwen2.5-1.5b",
             title=LocalText("Qwen2.5-1.5B ← 0.5B", "Qwen2.5-1.5B ← 0.5B"),
             about=LocalText(
@@ -174,23 +149,17 @@ PAIRS: dict[str, PairEntry] = {
             ),
             target="Qwen/Qwen2.5-1.5B-Instruct",
             draft="Qwen/Qwen2.5-0.5B-Instruct",
-            licence="Apache-2.0",
             download_bytes=4100 * MIB,
             memory_bytes=5 * GIB,
-            dtype="bfloat16",
-            chat=True,
         ),
-        PairEntry(
+        _public(
             name="qwen3-4b",
             title=LocalText("Qwen3-4B ← 0.6B", "Qwen3-4B ← 0.6B"),
             about=LocalText("For a GPU of 12 GB or more.", "适合 12 GB 以上的 GPU。"),
             target="Qwen/Qwen3-4B",
             draft="Qwen/Qwen3-0.6B",
-            licence="Apache-2.0",
             download_bytes=9500 * MIB,
             memory_bytes=11 * GIB,
-            dtype="bfloat16",
-            chat=True,
         ),
     )
 }
