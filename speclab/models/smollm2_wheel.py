@@ -77,7 +77,7 @@ def ensure_smollm2(progress: Progress | None = None) -> ModelSource:
         _build(folder, progress or (lambda line: None))
     return ModelSource(
         path=folder,
-        description=f"PyPI wheel {WHEEL} (GGUF Q4_1, dequantised to float32), cached in {folder}",
+        description=f"PyPI wheel {WHEEL} (GGUF Q4_1, dequantised to float32)",
     )
 
 

@@ -115,7 +115,7 @@ def load_teacher(say: Say) -> Teacher:
     source = ensure_smollm2(say)
     model = AutoModelForCausalLM.from_pretrained(source.path, dtype=torch.bfloat16).eval()
     tokenizer = AutoTokenizer.from_pretrained(source.path)
-    return Teacher(model=model, tokenizer=tokenizer, source=source.description.split(", cached")[0])
+    return Teacher(model=model, tokenizer=tokenizer, source=source.description)
 
 
 def sample_own(teacher: Teacher, recipe: Recipe, path: Path, say: Say) -> None:
