@@ -24,6 +24,18 @@ from speclab.lab.gpu_console import gpu_check
 from speclab.lab.head_console import heads
 from speclab.lab.layer_search_console import search_layers
 from speclab.lab.multi_draft_console import multi_draft
+from speclab.lab.options import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    MethodOption,
+    ParamOption,
+    RuleOption,
+    SeedOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
 from speclab.lab.quantspec_console import quantspec
 from speclab.lab.speed_model_console import speed_model
 from speclab.lab.sweep_console import ladder, predict, sweep
@@ -69,15 +81,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-Json = Annotated[
-    str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-DtypeOption = Annotated[
-    str | None, typer.Option(help="float32, float64, bfloat16 or float16; default: the pair's.")
-]
-
 
 app.command()(bench)
 app.command()(heads)
@@ -182,27 +185,25 @@ def methods(
 
 @app.command()
 def run(
-    method: Annotated[str, typer.Option(help="A method; see `methods`.")] = "draft-model",
+    method: MethodOption = "draft-model",
     pair: Annotated[str, typer.Option(help="A pair, or custom:TARGET|DRAFT.")] = "pocket",
-    rule: Annotated[str, typer.Option(help="A verification rule.")] = "token",
+    rule: RuleOption = "token",
     prompt: Annotated[str | None, typer.Option(help="The prompt.")] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="Read the prompt from a file.")] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Most tokens to emit.")] = 64,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens; 0: all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Keep the smallest set with this mass.")] = 1.0,
+    temperature: TemperatureOption = 1.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
     min_p: Annotated[float, typer.Option(help="Drop tokens below this share of the top.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
-    param: Annotated[
-        list[str] | None, typer.Option("-p", help="A method parameter, name=value.")
-    ] = None,
+    seed: SeedOption = 0,
+    param: ParamOption = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends the run.")] = None,
     chat: Annotated[
         bool | None, typer.Option("--chat/--raw", help="Chat template or raw text.")
     ] = None,
     device: DeviceOption = "auto",
     dtype: DtypeOption = None,
-    json_to: Json = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Decode one prompt and show its rounds, or write the trace as JSON."""
     from speclab.lab.console import print_run
@@ -267,30 +268,28 @@ def train(
 
 @app.command()
 def prove(
-    method: Annotated[str, typer.Option(help="A method; see `methods`.")] = "draft-model",
+    method: MethodOption = "draft-model",
     pair: Annotated[str, typer.Option(help="A pair, toy, or custom:TARGET|DRAFT.")] = "pocket",
-    rule: Annotated[str, typer.Option(help="A verification rule.")] = "token",
+    rule: RuleOption = "token",
     exact: Annotated[bool, typer.Option("--exact", help="Every branch of every coin.")] = False,
     samples: Annotated[int, typer.Option(help="Sequences to draw.")] = 20_000,
     length: Annotated[int, typer.Option(help="Most new tokens of each.")] = 4,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens; 0: all.")] = 20,
-    top_p: Annotated[float, typer.Option(help="Keep the smallest set with this mass.")] = 1.0,
+    temperature: TemperatureOption = 1.0,
+    top_k: TopKOption = 20,
+    top_p: TopPOption = 1.0,
     prompt: Annotated[str, typer.Option(help="The prompt; default: the pair's usual one.")] = "",
     alpha: Annotated[float, typer.Option(help="Level of the test.")] = 1e-3,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    seed: SeedOption = 0,
     control: Annotated[
         str | None, typer.Option(help="The wrong rule beside it; default: chosen for the context.")
     ] = None,
-    param: Annotated[
-        list[str] | None, typer.Option("-p", help="A method parameter, name=value.")
-    ] = None,
+    param: ParamOption = None,
     rule_param: Annotated[
         list[str] | None, typer.Option(help="A rule parameter, name=value.")
     ] = None,
     device: DeviceOption = "auto",
     dtype: DtypeOption = None,
-    json_to: Json = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Test whether the law is the target's: 0 it seems so, 1 no, 3 nothing shown, 2 bad input."""
     from speclab.lab.prove import ProveSpec

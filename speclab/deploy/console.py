@@ -18,6 +18,7 @@ from speclab.deploy.lint import MOST_CHARS, lint
 from speclab.deploy.plans import Configuration, Refusal, make_wish
 from speclab.deploy.request_details import read_details
 from speclab.deploy.server_pages import Between, between, read_page
+from speclab.lab.options import JsonOption, MethodOption, ParamOption
 from speclab.lab.terminal import check_place, parse_params, read_prompt, show, write_json
 
 deploy = typer.Typer(
@@ -25,28 +26,23 @@ deploy = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-Json = Annotated[
-    str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-]
 MARKS = {"fine": "ok", "note": "note", "warning": "warning", "error": "ERROR"}
 MOST_WAIT_S = 3_600.0
 
 
 @deploy.command("config")
 def config(
-    method: Annotated[str, typer.Option(help="A method; see `methods`.")] = "draft-model",
+    method: MethodOption = "draft-model",
     engine: Annotated[str, typer.Option(help="An engine, or all.")] = "all",
     target: Annotated[str, typer.Option(help="Hub id, folder or file of the target.")] = "",
     draft: Annotated[str, typer.Option(help="Hub id, folder or file of the draft.")] = "",
     head: Annotated[str, typer.Option(help="Hub id, folder or file of the head.")] = "",
-    param: Annotated[
-        list[str] | None, typer.Option("-p", help="A method parameter, name=value.")
-    ] = None,
+    param: ParamOption = None,
     length: Annotated[
         str, typer.Option(help="Draft length: method, load or acceptance.")
     ] = "method",
     rule: Annotated[str, typer.Option(help="usual, or block verification.")] = "usual",
-    json_to: Json = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Print how an engine runs a method, or why it cannot."""
     check_place(json_to)
@@ -97,7 +93,7 @@ def lint_command(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read the command from a file.")] = None,
     engine: Annotated[str, typer.Option(help="An engine; default: found out.")] = "",
-    json_to: Json = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Say which options of a pasted command exist; runs nothing. Status 1: some do not."""
     check_place(json_to)
@@ -148,7 +144,7 @@ def metrics(
     specspecs: Annotated[
         Path | None, typer.Option(help="Instead: a Parquet log of specspecs; needs pyarrow.")
     ] = None,
-    json_to: Json = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Show the counters of a running vLLM, SGLang or llama.cpp under our names."""
     check_place(json_to)

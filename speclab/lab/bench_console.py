@@ -7,19 +7,27 @@ from typing import Annotated
 import typer
 
 from speclab.core.errors import BadInput
-from speclab.lab.terminal import check_place, say, show, whole_between, write_json
+from speclab.lab.options import (
+    BusyOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    KeepFileOption,
+    PairOption,
+    ReadmeOption,
+)
+from speclab.lab.terminal import check_ends, deliver, listed, say, show, whole_between
 
 MOST_NEW_TOKENS, MOST_REPEATS, MOST_PROMPTS, MOST_TEMPERATURES = 1_000_000, 10_000, 10_000, 8
 
 
 def bench(
-    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
+    pair: PairOption = "pocket",
     methods: Annotated[
         str, typer.Option(help="Comma list; parameters as draft-model:num_speculative_tokens=6.")
     ] = "autoregressive,draft-model",
     peer: Annotated[
-        str | None,
-        typer.Option(help="Other programs, comma list: transformers, llama.cpp."),
+        str | None, typer.Option(help="Other programs, comma list: transformers, llama.cpp.")
     ] = None,
     temperature: Annotated[str, typer.Option(help="Comma list; 0 is greedy.")] = "0",
     families: Annotated[
@@ -29,23 +37,12 @@ def bench(
     prompts: Annotated[int, typer.Option(help="How many built-in prompts.")] = 20,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens per prompt; EOS is ignored.")] = 128,
     memo: Annotated[bool, typer.Option(help="Also time the warm memo session.")] = False,
-    allow_busy: Annotated[
-        bool, typer.Option("--allow-busy", help="Report on a busy machine, and mark it.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32, float64, bfloat16 or float16; default: the pair's."),
-    ] = None,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Write the file that lessons and README read.")
-    ] = False,
-    readme: Annotated[
-        bool, typer.Option("--readme", help="Make the README's tables from the kept ones; no run.")
-    ] = False,
+    allow_busy: BusyOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
+    keep: KeepFileOption = False,
+    readme: ReadmeOption = False,
 ) -> None:
     """Time methods against plain decoding and other programs, interleaved, on the same prompts."""
     from speclab.lab.bench_report import bench_path, print_report, write_readme
@@ -56,9 +53,7 @@ def bench(
     from speclab.lab.bench import BenchPlan, run_bench
     from speclab.models.catalogue import load_pair
 
-    if keep and allow_busy:
-        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
-    check_place(json_to)
+    check_ends(json_to, keep, allow_busy)
     for name, value, most in (
         ("repeats", repeats, MOST_REPEATS),
         ("prompts", prompts, MOST_PROMPTS),
@@ -66,24 +61,19 @@ def bench(
     ):
         whole_between(name, value, 1, most)
     plan = BenchPlan(
-        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        methods=listed(methods),
         peer=peer,
         repeats=repeats,
         num_prompts=prompts,
         max_new_tokens=max_new_tokens,
         temperatures=parse_temperatures(temperature),
-        families=tuple(name.strip() for name in families.split(",") if name.strip()),
+        families=listed(families),
         memo=memo,
         allow_busy=allow_busy,
     )
-    report = run_bench(
-        load_pair(pair, device=device, dtype=dtype, progress=say), plan, progress=say
-    )
-    for place in (json_to, str(bench_path(report)) if keep else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_report(report)
+    loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    report = run_bench(loaded, plan, progress=say)
+    deliver(report, json_to, bench_path(report) if keep else None, print_report)
 
 
 def parse_temperatures(text: str) -> tuple[float, ...]:

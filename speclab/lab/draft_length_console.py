@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from speclab.core.errors import BadInput
-from speclab.lab.terminal import check_place, say, write_json
+from speclab.lab.options import (
+    BusyOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    NewTokensOption,
+    PairOption,
+    PromptsOption,
+    with_given,
+)
+from speclab.lab.terminal import check_ends, deliver, say
 
 
 def draft_length(
-    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
-    prompts: Annotated[int | None, typer.Option(help="How many built-in prompts.")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help="Tokens per prompt.")] = None,
+    pair: PairOption = "pocket",
+    prompts: PromptsOption = None,
+    max_new_tokens: NewTokensOption = None,
     repeats: Annotated[int | None, typer.Option(help="Interleaved repeats.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str | None, typer.Option(help="Default: the pair's.")] = None,
-    allow_busy: Annotated[
-        bool, typer.Option("--allow-busy", help="Report on a busy machine, and mark it.")
-    ] = False,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    allow_busy: BusyOption = False,
+    json_to: JsonOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write the table the lab shows.")] = False,
 ) -> None:
     """Compare draft lengths in one run: constant, heuristic, confidence, learned, goodput."""
     from speclab.lab.draft_length_table import report_path, run_table, usual_plan
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
-    if keep and allow_busy:
-        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
-    given = {"num_prompts": prompts, "max_new_tokens": max_new_tokens, "repeats": repeats}
-    changed = {name: value for name, value in given.items() if value is not None}
-    plan = dataclasses.replace(usual_plan(pair), allow_busy=allow_busy, **changed)
+    check_ends(json_to, keep, allow_busy)
+    plan = with_given(
+        usual_plan(pair),
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        repeats=repeats,
+        allow_busy=allow_busy,
+    )
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     report = run_table(loaded, plan, progress=say)
-    for place in (json_to, str(report_path(pair)) if keep else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_table(report)
+    deliver(report, json_to, report_path(pair) if keep else None, print_table)
 
 
 def print_table(report: Mapping[str, Any]) -> None:

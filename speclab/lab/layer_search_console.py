@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from speclab.core.errors import BadInput
-from speclab.lab.terminal import check_place, say, show, write_json
+from speclab.lab.options import DeviceOption, DtypeOption, JsonOption, PairOption, with_given
+from speclab.lab.terminal import check_place, deliver, say, show
 
 
 def search_layers(
-    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
+    pair: PairOption = "pocket",
     texts: Annotated[int | None, typer.Option(help="Texts to search on.")] = None,
     tokens: Annotated[int | None, typer.Option(help="Tokens per text.")] = None,
     evaluations: Annotated[int | None, typer.Option(help="Sets to try at most.")] = None,
     minutes: Annotated[float, typer.Option(help="Stop after so many minutes.")] = 5.0,
     seed: Annotated[int | None, typer.Option(help="Of the texts and the search.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str | None, typer.Option(help="Default: the pair's.")] = None,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Use the set for this pair from now on.")
     ] = False,
@@ -36,9 +34,9 @@ def search_layers(
     check_place(json_to)
     if keep and pair not in PAIRS:
         raise BadInput(f"{pair} is no pair of the catalogue.", "Leave --keep out.")
-    given = {"texts": texts, "tokens": tokens, "evaluations": evaluations, "seed": seed}
-    changed = {name: value for name, value in given.items() if value is not None}
-    plan = dataclasses.replace(usual_plan(pair), **changed)
+    plan = with_given(
+        usual_plan(pair), texts=texts, tokens=tokens, evaluations=evaluations, seed=seed
+    )
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     report = run_search(loaded, plan, minutes=minutes, progress=say)
     pays = bool(report["attention"] or report["mlp"])
@@ -46,11 +44,7 @@ def search_layers(
         FOLDER.mkdir(parents=True, exist_ok=True)
     elif keep:
         say("Every set tried costs more than it saves on this target: none is kept.")
-    for place in (json_to, str(FOLDER / f"{pair}.json") if keep and pays else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_report(report)
+    deliver(report, json_to, FOLDER / f"{pair}.json" if keep and pays else None, print_report)
 
 
 ENDS = {

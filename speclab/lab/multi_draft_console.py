@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from speclab.core.errors import BadInput
-from speclab.lab.terminal import check_place, say, write_json
+from speclab.lab.options import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    NewTokensOption,
+    PairOption,
+    with_given,
+)
+from speclab.lab.terminal import check_place, deliver, say
 
 SHORT = {
     "iid": "i.i.d.",
@@ -21,20 +28,18 @@ SHORT = {
 
 
 def multi_draft(
-    pair: Annotated[str, typer.Option(help="Which pair.")] = "pocket",
+    pair: PairOption = "pocket",
     families: Annotated[
         list[str] | None, typer.Option("--family", help="A family of prompts; default: six.")
     ] = None,
     prompts: Annotated[int | None, typer.Option(help="Prompts of each family, at most 6.")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help="Tokens per prompt.")] = None,
+    max_new_tokens: NewTokensOption = None,
     positions: Annotated[int | None, typer.Option(help="Most positions per prompt.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Of both models; above 0.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Tokens kept of both laws; 0: all.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str | None, typer.Option(help="Default: the pair's.")] = None,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = None,
+    json_to: JsonOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write the report the lab shows.")] = False,
 ) -> None:
     """Compute how often one of several drafts is accepted, per rule, and the most that can be."""
@@ -42,28 +47,23 @@ def multi_draft(
     from speclab.models.catalogue import load_pair
 
     check_place(json_to)
-    given = {
-        "families": tuple(families) if families else None,
-        "prompts": prompts,
-        "max_new_tokens": max_new_tokens,
-        "positions": positions,
-        "temperature": temperature,
-        "top_k": top_k,
-    }
-    changed = {name: value for name, value in given.items() if value is not None}
-    if keep and set(changed) & {"families", "temperature", "top_k"}:
+    if keep and (families or temperature is not None or top_k is not None):
         raise BadInput("--keep goes with the usual families and laws.", "Leave these options out.")
-    plan = dataclasses.replace(MultiDraftPlan(), **changed)
+    plan = with_given(
+        MultiDraftPlan(),
+        families=tuple(families) if families else None,
+        prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        positions=positions,
+        temperature=temperature,
+        top_k=top_k,
+    )
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
     measurement = MultiDraftMeasurement(loaded, plan)
     for done, total in measurement:
         say(f"prompt {done} of {total}")
     report = measurement.report()
-    for place in (json_to, str(report_path(pair)) if keep else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_report(report)
+    deliver(report, json_to, report_path(pair) if keep else None, print_report)
 
 
 def print_report(report: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from speclab.core.roofline_rounds import (
     crossing,
     with_engine,
 )
+from speclab.lab.options import JsonOption
 from speclab.lab.terminal import check_place, show, write_json
 
 MOST_BATCHES = 64
@@ -45,9 +46,7 @@ def speed_model(
         bool, typer.Option("--published", help="The model's error on published batch curves.")
     ] = False,
     names: Annotated[bool, typer.Option("--list", help="Shapes, heads and devices.")] = False,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
+    json_to: JsonOption = None,
 ) -> None:
     """Model speculation on a device: time by batch size, where it stops helping, and why."""
     check_place(json_to)

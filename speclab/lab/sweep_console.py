@@ -14,22 +14,23 @@ import typer
 
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.lab.calibration import QuietMachine
-from speclab.lab.terminal import check_place, say, write_json
+from speclab.lab.options import (
+    BusyOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    PairOption,
+    TemperatureOption,
+)
+from speclab.lab.terminal import check_ends, deliver, listed, say
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
 BATCH = "batch"
 
-PairOption = Annotated[str, typer.Option(help="Which pair.")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-DtypeOption = Annotated[str | None, typer.Option(help="Default: the pair's.")]
-JsonOption = Annotated[
-    str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-]
+TokensOption = Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")]
+RepeatsOption = Annotated[int, typer.Option(help="Of all prompts.")]
 KeepOption = Annotated[
     bool, typer.Option("--keep", help="Write the report that the pages show, too, if it is whole.")
-]
-BusyOption = Annotated[
-    bool, typer.Option("--allow-busy", help="Report on a busy machine, and mark it.")
 ]
 
 
@@ -50,8 +51,8 @@ def sweep(
     prompts: Annotated[
         int | None, typer.Option(help="Per value; default: the axis's, or what a minute allows.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
-    repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
+    max_new_tokens: TokensOption = 32,
+    repeats: RepeatsOption = 1,
     device: DeviceOption = "auto",
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
@@ -74,8 +75,8 @@ def sweep(
 
     plan = SweepPlan(
         axis=axis,
-        values=tuple(map(_value, _listed(values))),
-        methods=_listed(methods),
+        values=tuple(map(_value, listed(values))),
+        methods=listed(methods),
         temperature=temperature,
         num_prompts=axis_named(axis).usual_prompts if prompts is None else prompts,
         max_new_tokens=max_new_tokens,
@@ -104,8 +105,8 @@ def predict(
     ] = None,
     temperatures: Annotated[str, typer.Option(help="Comma list; 0 is greedy.")] = "0,1",
     prompts: Annotated[int, typer.Option(help="Both halves together.")] = 36,
-    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
-    repeats: Annotated[int, typer.Option(help="Of all prompts.")] = 1,
+    max_new_tokens: TokensOption = 32,
+    repeats: RepeatsOption = 1,
     recommend: Annotated[
         str | None, typer.Option(help="Instead: the best gamma, width and depth of this method.")
     ] = None,
@@ -119,7 +120,7 @@ def predict(
     from speclab.models.catalogue import load_pair
 
     check_ends(json_to, keep, allow_busy)
-    heats = tuple(float(_value(text)) for text in _listed(temperatures))
+    heats = tuple(float(_value(text)) for text in listed(temperatures))
     if recommend is not None:
         from speclab.lab.recommend import Recommending, RecommendPlan
 
@@ -132,7 +133,7 @@ def predict(
     from speclab.lab.prediction_run import PredictionPlan, PredictionRun
 
     plan = PredictionPlan(
-        labels=_listed(labels),
+        labels=listed(labels),
         temperatures=heats,
         num_prompts=prompts,
         max_new_tokens=max_new_tokens,
@@ -149,9 +150,9 @@ def ladder(
         str | None, typer.Option(help="Comma list of bigram, tiny, undistilled, draft, half, ...")
     ] = None,
     gammas: Annotated[str, typer.Option(help="Comma list.")] = "1,2,4,8",
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    temperature: TemperatureOption = 0.0,
     prompts: Annotated[int, typer.Option(help="Per rung and gamma.")] = 9,
-    max_new_tokens: Annotated[int, typer.Option(help="Per prompt; EOS is ignored.")] = 32,
+    max_new_tokens: TokensOption = 32,
     device: DeviceOption = "auto",
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
@@ -164,8 +165,8 @@ def ladder(
 
     check_ends(json_to, keep, allow_busy)
     plan = LadderPlan(
-        rungs=_listed(rungs),
-        gammas=tuple(int(_value(text)) for text in _listed(gammas)),
+        rungs=listed(rungs),
+        gammas=tuple(int(_value(text)) for text in listed(gammas)),
         temperature=temperature,
         num_prompts=prompts,
         max_new_tokens=max_new_tokens,
@@ -184,17 +185,6 @@ def kept_path(report: Mapping[str, Any]) -> Path:
     machine = f"-{report['device'].partition(':')[0]}-{report['dtype']}"
     where = "" if machine == "-cpu-float32" else machine
     return BENCHMARKS / f"{report['kind']}-{report['pair']}{axis}{where}.json"
-
-
-def check_ends(json_to: str | None, keep: bool, allow_busy: bool) -> None:
-    """Refuse, before any work is done, what could not be written or should not be kept.
-
-    Raises:
-        BadInput: naming the file or the options.
-    """
-    if keep and allow_busy:
-        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
-    check_place(json_to)
 
 
 def _finish(
@@ -227,11 +217,7 @@ def _finish(
     kept = keep and report["complete"] and report.get("busy") is False
     if keep and not kept:
         say("Not kept: only whole reports of a quiet machine are.")
-    for place in (json_to, str(kept_path(report)) if kept else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_report(report)
+    deliver(report, json_to, kept_path(report) if kept else None, print_report)
     if failure is not None:
         raise failure
 
@@ -239,10 +225,6 @@ def _finish(
 def _counted(work: Any, what: str) -> Iterator[str]:
     for done, total in work:
         yield f"{done} of {total} {what}"
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _value(text: str) -> float | int | str:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -98,6 +98,39 @@ def check_place(place: str | None) -> None:
         )
 
 
+def check_ends(json_to: str | None, keep: bool, allow_busy: bool) -> None:
+    """Refuse, before any work is done, what could not be written or should not be kept.
+
+    Raises:
+        BadInput: naming the file or the options.
+    """
+    if keep and allow_busy:
+        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
+    check_place(json_to)
+
+
+def deliver(
+    report: Mapping[str, Any],
+    json_to: str | None,
+    kept_at: Path | None,
+    print_report: Callable[[Any], None],
+) -> None:
+    """Write a report where it is wanted; print its tables unless standard output has the JSON.
+
+    Args:
+        report: JSON types. json_to: a file, "-" for standard output, or None.
+        kept_at: the file that the pages read; None: not kept. print_report: prints the tables.
+
+    Raises:
+        BadInput: if it cannot be written.
+    """
+    for place in (json_to, kept_at):
+        if place is not None:
+            write_json(report, str(place))
+    if json_to != "-":
+        print_report(report)
+
+
 def read_prompt(place: Path) -> str:
     """Return the text of a file.
 
@@ -132,6 +165,11 @@ def check_arguments(arguments: Sequence[str]) -> None:
             raise BadInput(
                 f"The argument {argument!r} is not UTF-8 text.", "Type it in UTF-8."
             ) from error
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """Return the parts of a comma list; none of nothing."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def parse_params(items: list[str]) -> dict[str, Any]:
