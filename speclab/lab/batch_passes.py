@@ -11,6 +11,7 @@ token, by batch; {} without a draft).
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -114,7 +115,7 @@ class BatchPasses:
             run()
             if attempt >= WARM:
                 times.append(time.perf_counter() - begun)
-        return sorted(times)[len(times) // 2]
+        return statistics.median(times)
 
     def report(self) -> dict[str, Any]:
         """Return the seconds measured so far (JSON types; see the module)."""

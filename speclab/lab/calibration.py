@@ -8,6 +8,7 @@ counts this process too.
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,9 +86,8 @@ class Calibration:
 
 def steadiness_of(seconds: Sequence[float]) -> Steadiness:
     """Return median, fastest and slowest of repeats [n >= 1]."""
-    ordered = sorted(seconds)
     return Steadiness(
-        median_s=ordered[len(ordered) // 2], fastest_s=ordered[0], slowest_s=ordered[-1]
+        median_s=statistics.median(seconds), fastest_s=min(seconds), slowest_s=max(seconds)
     )
 
 

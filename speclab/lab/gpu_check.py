@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,7 +91,7 @@ def time_passes(call: Callable[[], Any], count: int, device: str) -> float:
             torch.cuda.synchronize()
         if attempt >= 3:
             seconds.append(time.perf_counter() - begun)
-    return sorted(seconds)[len(seconds) // 2]
+    return statistics.median(seconds)
 
 
 def verify_costs(model: Any, plan: GpuPlan, device: str) -> dict[str, Any]:

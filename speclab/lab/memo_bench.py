@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import replace
 from typing import Any
@@ -52,12 +53,11 @@ def time_memo(
             emitted += len(run.emitted)
         if attempt:
             rates.append(emitted / (time.perf_counter() - begun))
-    rates.sort()
     counts = memo.target.counts
     return {
-        "tokens_per_s": round(rates[len(rates) // 2]),
-        "tokens_per_s_low": round(rates[0]),
-        "tokens_per_s_high": round(rates[-1]),
+        "tokens_per_s": round(statistics.median(rates)),
+        "tokens_per_s_low": round(min(rates)),
+        "tokens_per_s_high": round(max(rates)),
         "hit_rate": round(counts.hit_rate or 0.0, 4),
         "held_bytes": counts.held_bytes,
         "evicted": counts.evicted,

@@ -66,6 +66,7 @@ def test_another_process_is_seen_and_this_one_is_not() -> None:
 def test_steadiness() -> None:
     found = steadiness_of([3.0, 1.0, 2.0])
     assert (found.median_s, found.fastest_s, found.slowest_s, found.spread) == (2.0, 1.0, 3.0, 2.0)
+    assert steadiness_of([4.0, 1.0, 2.0, 3.0]).median_s == 2.5
     calls = []
     assert time_again(lambda: calls.append(1), repeats=4, warm=2).fastest_s >= 0.0
     assert len(calls) == 6
