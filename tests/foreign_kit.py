@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from tiny_pairs import tiny_llama
@@ -21,6 +22,8 @@ from speclab.models.toy import ToyModel
 
 class WordTokens:
     """A tokenizer of given words, the longest that fits first; `<...>` are markers."""
+
+    cuts_at_words = False
 
     def __init__(self, words: Sequence[str | bytes], start: tuple[int, ...] = ()) -> None:
         self.words = [word.encode() if isinstance(word, str) else word for word in words]
@@ -42,6 +45,20 @@ class WordTokens:
             ids.append(max(fits, key=lambda i: len(self.words[i])))
             raw = raw[len(self.words[ids[-1]]) :]
         return ids
+
+
+class Counting:
+    """A tokenizer that counts the bytes it is given."""
+
+    def __init__(self, tokens: Any) -> None:
+        self._tokens, self.num_bytes = tokens, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokens, name)
+
+    def encode_plain(self, text: str) -> list[int]:
+        self.num_bytes += len(text.encode())
+        return self._tokens.encode_plain(text)
 
 
 def toy_foreign(

@@ -22,7 +22,7 @@ class TokenIntersectionRun(DraftModelRun):
 
     def __init__(self, kit: DraftKit, sampling: Sampling, gamma: int) -> None:
         super().__init__(kit.drafts[0], kit, sampling, gamma, min_confidence=0.0)
-        self._foreign = kit.foreign
+        self._own_ids = None if kit.foreign is None else kit.foreign.spelling.growing()
         self._masses: list[float | None] = []
 
     def propose(self, room: Room, rng: Randomness) -> Proposal:
@@ -33,11 +33,10 @@ class TokenIntersectionRun(DraftModelRun):
         self._masses = []
         proposal = super().propose(room, rng)
         tokens = proposal.tree.tokens
-        if self._foreign is None or not tokens:
+        if self._own_ids is None or not tokens:
             return proposal
         before, after = (
-            len(self._foreign.spelling.own_ids(text))
-            for text in (room.context, (*room.context, *tokens))
+            len(self._own_ids(text)) for text in (room.context, (*room.context, *tokens))
         )
         known = all(mass is not None for mass in self._masses)
         shown = Evidence(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from speclab.core.laws import Row
 from speclab.core.protocols import ModelHandle, Session
 from speclab.core.trees import EMPTY_TREE, TokenTree
-from speclab.models.spelling import SameIds, Spelling, Tokens
+from speclab.models.spelling import SameIds, Spelling, Tokens, common_prefix
 
 SAMPLE_TEXT = (
     "Once upon a time there was a fox who lived near the river. One day she met a friend.\n\n"
@@ -72,8 +72,9 @@ class ForeignDraft:
 class OwnText:
     """A draft's session, kept on the draft's own ids of a text that grows and is cut.
 
-    The whole text is tokenised anew each time: later characters can change earlier tokens. What
-    is the same as before stays in the cache. Of a text longer than the draft's context the draft
+    The text is tokenised anew from a place on that its ids before do not depend on: later
+    characters can change earlier tokens (see `spelling.GrowingIds`). What is the same as before
+    stays in the cache. Of a text longer than the draft's context the draft
     sees the end, which moves on by half a context at a time, behind what its tokenizer puts before
     every text.
 
@@ -85,15 +86,16 @@ class OwnText:
         self, model: ModelHandle, spelling: Spelling | SameIds, *, reserve: int = 0
     ) -> None:
         self._model, self._spelling = model, spelling
+        self._own_ids = spelling.growing()
         self._limit = max(1, model.max_context - reserve)
         self.session: Session | None = None
 
     def follow(self, tokens: Sequence[int]) -> Session:
         """Return the session on the text of the target's `tokens`."""
-        own = self._end_of(self._spelling.own_ids(tokens))
+        own = self._end_of(self._own_ids(tokens))
         session = self.session
         if session is not None:
-            same = _common_prefix(session.tokens, own)
+            same = common_prefix(session.tokens, own)
             if same:
                 if same < session.length:
                     session.rollback(same)
@@ -119,11 +121,6 @@ class OwnText:
         if self.session is not None:
             self.session.close()
             self.session = None
-
-
-def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 class SharedRow(Row):
@@ -193,7 +190,8 @@ class IntersectionHandle:
             for sequence, count in zip(sequences, keep, strict=True)
             for back in reversed(range(count))
         ]
-        own = [self.foreign.spelling.own_ids(text) for text in ends]
+        own_ids = self.foreign.spelling.growing()
+        own = [own_ids(text) for text in ends]
         rows = self.foreign.model.evaluate(own, [1] * len(own))  # type: ignore[attr-defined]
         made = iter([self.row(row) for (row,) in rows])
         return [[next(made) for _ in range(count)] for count in keep]

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speclab.core.errors import PairMismatch
+from speclab.models.word_cuts import can_cut
+
+SPACING = 16
+"""Tokens of the target between two places at which the draft's tokenizer may begin anew."""
+
+BLOCK = 256
+"""Tokens compared at a time."""
 
 
 class Tokens(Protocol):
@@ -20,12 +28,15 @@ class Tokens(Protocol):
         special_ids: ids that are markers, not text.
         start_ids: what the tokenizer puts before every text.
         end_id: the marker that ends a text, if there is one.
+        cuts_at_words: whether parts of a text, cut where `word_cuts.can_cut` allows it, are
+            tokenised as the whole is.
     """
 
     num_ids: int
     special_ids: frozenset[int]
     start_ids: tuple[int, ...]
     end_id: int | None
+    cuts_at_words: bool
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of an id; of a marker, its name."""
@@ -52,6 +63,10 @@ class SameIds:
     def own_ids(self, tokens: Sequence[int]) -> list[int]:
         """Return the same ids."""
         return list(tokens)
+
+    def growing(self) -> Callable[[Sequence[int]], list[int]]:
+        """Return `own_ids` for one text that grows and is cut."""
+        return self.own_ids
 
     def continuation(
         self, context: Sequence[int], drafted: Sequence[int], look_back: int
@@ -122,19 +137,31 @@ class Spelling:
         """
         ids, raw = list(self.start_ids), bytearray()
         for token in tokens:
-            if token not in self._target.special_ids:
+            if token in self._target.special_ids:
+                self._add_marker(ids, raw, token)
+                raw.clear()
+            else:
                 raw += self._target.piece(token)
-                continue
-            ids += self._draft.encode_plain(raw.decode("utf-8", "replace"))
-            raw.clear()
-            own = self._markers.get(token)
-            if own is not None and ids != [own]:
-                ids.append(own)
+        return self._with_end(ids, raw)
+
+    def growing(self) -> Callable[[Sequence[int]], list[int]]:
+        """Return `own_ids` for one text that grows and is cut, at the price of what is new."""
+        return GrowingIds(self).follow
+
+    def _add_marker(self, ids: list[int], raw: bytes | bytearray, token: int) -> None:
+        """Append the ids of the text before a marker, and the draft's marker for it."""
+        ids += self._draft.encode_plain(raw.decode("utf-8", "replace"))
+        own = self._markers.get(token)
+        if own is not None and ids != [own]:
+            ids.append(own)
+
+    def _with_end(self, ids: list[int], raw: bytes | bytearray) -> list[int]:
+        """Return `ids` and those of the text behind them, half a character at its end included."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        ids += self._draft.encode_plain(decoder.decode(bytes(raw)))
+        end = self._draft.encode_plain(decoder.decode(bytes(raw)))
         half = decoder.getstate()[0]
-        ids += [self._own_bytes[byte] for byte in half if byte in self._own_bytes]
-        return ids or [self._draft_end or 0]
+        end = [*end, *(self._own_bytes[byte] for byte in half if byte in self._own_bytes)]
+        return [*ids, *end] or [self._draft_end or 0]
 
     def continuation(
         self, context: Sequence[int], drafted: Sequence[int], look_back: int
@@ -227,6 +254,88 @@ class Spelling:
             kept.append(token)
             place += len(piece)
         return kept, place
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place at which the draft's tokenizer may begin anew.
+
+    Attributes:
+        start: tokens of the target before it. seen: first tokens that it depends on.
+        own: ids of the draft before it.
+    """
+
+    start: int
+    seen: int
+    own: int
+
+
+class GrowingIds:
+    """`Spelling.own_ids` of one text that grows and is cut: only its end is tokenised again.
+
+    The draft's tokenizer begins anew behind a marker and, if it is known to cut words whatever
+    stands around them (`models.word_cuts`), before a word: the ids are exactly those of the whole
+    text. Of any other tokenizer all of the text since the last marker is tokenised each time, for
+    a later character may change any earlier token there.
+
+    Args:
+        spelling: between the two tokenizers.
+    """
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._text: list[int] = []
+        self._ids = list(spelling.start_ids)
+        self._places = [_Place(0, 0, len(self._ids))]
+
+    def follow(self, tokens: Sequence[int]) -> list[int]:
+        """Return the draft's ids of the text of target ids; at least one."""
+        same = common_prefix(self._text, tokens)
+        del self._text[same:]
+        self._text += tokens[same:]
+        while self._places[-1].seen > same:
+            self._places.pop()
+        del self._ids[self._places[-1].own :]
+        return self._spelling._with_end(self._ids, self._read(self._places[-1].start))
+
+    def _read(self, start: int) -> bytearray:
+        """Note ids and places from a place on; return the text behind the last one."""
+        spelling, raw = self._spelling, bytearray()
+        for at in range(start, len(self._text)):
+            token = self._text[at]
+            if token in spelling._target.special_ids:
+                spelling._add_marker(self._ids, raw, token)
+                start = at + 1
+                self._places.append(_Place(start, start, len(self._ids)))
+                raw.clear()
+                continue
+            if at - start >= SPACING and spelling._draft.cuts_at_words:
+                after, seen = self._ahead(at)
+                if can_cut(raw, after):
+                    self._ids += spelling._draft.encode_plain(raw.decode("utf-8", "replace"))
+                    start = at
+                    self._places.append(_Place(start, seen, len(self._ids)))
+                    raw.clear()
+            raw += spelling._target.piece(token)
+        return raw
+
+    def _ahead(self, at: int) -> tuple[bytes, int]:
+        """Return the next bytes of the text, a character of three at least, and where they end."""
+        target, raw = self._spelling._target, b""
+        while len(raw) < 3 and at < len(self._text) and self._text[at] not in target.special_ids:
+            raw += target.piece(self._text[at])
+            at += 1
+        return raw, at
+
+
+def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many first tokens two texts share."""
+    size = min(len(left), len(right))
+    for start in range(0, size, BLOCK):
+        one, other = (list(text[start : min(size, start + BLOCK)]) for text in (left, right))
+        if one != other:
+            return start + next(at for at, token in enumerate(one) if token != other[at])
+    return size
 
 
 def _known(token: int | None, size: int) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 from speclab.core.errors import BadInput
+from speclab.models.word_cuts import cuts_at_words
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -102,6 +104,11 @@ class TextCodec:
         places = range(len(whole) - len(plain) + 1)
         start = next((at for at in places if whole[at : at + len(plain)] == plain), 0)
         return tuple(whole[:start])
+
+    @cached_property
+    def cuts_at_words(self) -> bool:
+        """Whether it is known to cut words whatever stands around them (`models.word_cuts`)."""
+        return cuts_at_words(json.loads(self.tokenizer.backend_tokenizer.to_str()))
 
     @property
     def end_id(self) -> int | None:

@@ -10,23 +10,26 @@ from fault_kit import begin, draft_model, law_and_acceptance, rules_for
 from foreign_kit import (
     DRAFT_WORDS,
     TARGET_WORDS,
+    Counting,
     WordTokens,
     foreign_toy_kit,
     toy_foreign,
+    trained,
     trained_spelling,
 )
 from tiny_models import tiny
 
 from speclab.core.laws import Sampling, overlap, residual
-from speclab.core.protocols import Room, provided
+from speclab.core.protocols import DraftKit, Room, provided
 from speclab.core.randomness import Seeded
 from speclab.core.rules import RULES
 from speclab.engine.loop import Limits
 from speclab.engine.memo import MemoHandle
 from speclab.methods import make_method
 from speclab.methods.token_intersection import TokenIntersection, TokenIntersectionRun
-from speclab.models.foreign import NO_LIMIT, OwnText
+from speclab.models.foreign import NO_LIMIT, ForeignDraft, IntersectionHandle, OwnText
 from speclab.models.spelling import SameIds, Spelling
+from speclab.models.text import TextCodec
 from speclab.models.toy import ToyModel
 from speclab.testing import check_method, exact_law, largest_difference, target_law
 from speclab.testing.conformance import check_honest_draft_law
@@ -159,6 +162,30 @@ def test_a_cache_follows_a_text_whose_tokens_change() -> None:
     assert text.session.num_forwards <= passes + 2, "the text was prefilled again"
     text.close()
     text.close()
+
+
+@pytest.mark.parametrize("name", ["string-match", "token-intersection"])
+def test_a_round_after_a_long_text_tokenises_its_end_only(name: str) -> None:
+    target, own = TextCodec(trained(300)), Counting(TextCodec(trained(290, other=True)))
+    both = Spelling(target, own, target_size=300, draft_size=290)
+    model = ToyModel.constant(np.full(290, 1 / 290))
+    foreign = ForeignDraft(model=model, spelling=both, num_ids=290, shared_mass=1.0)
+    text = target.encode_plain("the fox upon the other one " * 100)
+    kit = DraftKit(
+        prompt=tuple(text),
+        sampling=Sampling(),
+        vocab_size=300,
+        drafts=(IntersectionHandle(foreign=foreign, vocab_size=300),),
+        foreign=foreign,
+    )
+    run, counts = make_method(name).start(kit), [own.num_bytes]
+    for more in target.encode_plain(" one two three"):
+        run.propose(Room(context=text, max_depth=8, max_nodes=8), Seeded(0))
+        text = [*text, more]
+        counts.append(own.num_bytes)
+    assert counts[0] >= 2700, "the prompt is tokenised once"
+    assert counts[-1] - counts[1] < 150 * 8 * (len(counts) - 2)
+    assert counts[-1] - counts[1] < 2700 * (len(counts) - 2) / 2
 
 
 def test_of_a_long_text_the_draft_sees_the_end() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from foreign_kit import WordTokens, trained, trained_spelling
+from foreign_kit import Counting, WordTokens, trained, trained_spelling
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclab.core.errors import PairMismatch
-from speclab.models.spelling import SameIds, Spelling, whole_text
+from speclab.models.spelling import SameIds, Spelling, common_prefix, whole_text
 from speclab.models.text import TextCodec, vocabulary_difference
 
 TARGET = WordTokens(["<end>", "h", "e", "l", "o", " ", "w", "he", "llo", "hello", "world"])
@@ -178,3 +178,94 @@ def test_the_same_ids_need_no_spelling() -> None:
     assert vocabulary_difference(trained(300), trained(280), "a", "b") == ""
     told = vocabulary_difference(trained(300), trained(290, other=True), "a", "b")
     assert told.startswith("Token id 0 is '<|end|>' in a but '</s>' in b.")
+
+
+# --- a text that grows and is cut ------------------------------------------------------------
+
+PARTS = (
+    *("the fox", "  ", " upon", "\n\n\ttab", " don't", "世界", "你好，世界。", " テスト", "。"),
+    *("😀", " 👨‍👩‍👧", "1234", " 5", "e\u0301", "\xa0", "def f(x): return x\n", "</s>", "<|end|>"),
+)
+EDITS = st.one_of(
+    st.sampled_from(PARTS),
+    st.text(max_size=4),
+    st.lists(st.integers(0, 299), min_size=1, max_size=6),
+    st.integers(1, 40),
+)
+LONG = tuple(TextCodec(trained(300)).encode_plain("the fox upon 世界，你好。 12 x\n" * 12))
+
+
+def edited(tokens: list[int], edit: str | list[int] | int) -> list[int]:
+    """Return a text with more at its end, or less."""
+    if isinstance(edit, int):
+        return tokens[: max(0, len(tokens) - edit)]
+    more = (
+        CODECS[0].encode_plain(edit.encode("utf-8", "replace").decode())
+        if isinstance(edit, str)
+        else edit
+    )
+    return [*tokens, *more]
+
+
+@given(st.booleans(), st.booleans(), st.lists(EDITS, max_size=12))
+@settings(max_examples=80, deadline=None)
+def test_ids_of_a_growing_text_are_those_of_the_whole(start, long, edits) -> None:
+    both, tokens = BOTH[start], list(LONG) if long else []
+    follow = both.growing()
+    assert follow(tokens) == both.own_ids(tokens)
+    for edit in edits:
+        tokens = edited(tokens, edit)
+        assert follow(tokens) == both.own_ids(tokens)
+    assert follow(tokens[:5]) == both.own_ids(tokens[:5])
+
+
+def test_a_text_token_by_token_and_back() -> None:
+    """Every prefix, half characters among them, and every prefix again from the end."""
+    text = "the naïve fox 世界，你好。 😀😀 upon 1234 times  two\n\n x <|end|> then jjj 好好，there"
+    both, tokens = BOTH[False], CODECS[0].encode_plain(text)
+    follow = both.growing()
+    for size in (*range(len(tokens) + 1), *range(len(tokens), -1, -1)):
+        assert follow(tokens[:size]) == both.own_ids(tokens[:size])
+
+
+@pytest.mark.parametrize(
+    "line", ["the fox upon the other one ", "你好，世界。好，", "x = f(x) 12\n"]
+)
+def test_only_the_end_is_tokenised_again(line: str) -> None:
+    """However long the text is."""
+    target, draft = CODECS[0], Counting(CODECS[1])
+    both = Spelling(target, draft, target_size=300, draft_size=290)  # type: ignore[arg-type]
+    most = []
+    for lines in (20, 200):
+        tokens, follow = target.encode_plain(line * lines), both.growing()
+        follow(tokens[:-40])
+        counts = []
+        for size in range(len(tokens) - 40, len(tokens) + 1):
+            draft.num_bytes = 0
+            follow(tokens[:size])
+            counts.append(draft.num_bytes)
+        most.append(max(counts))
+    assert max(most) < 150 < len(line.encode()) * 200 / 10
+
+
+def test_of_an_unknown_tokenizer_the_text_since_the_last_marker_is_tokenised_again() -> None:
+    target = WordTokens(["<end>", "a", "b", " c"])
+    draft = WordTokens(["</s>", "a", "b", " c", "b c"])
+    counted = Counting(draft)
+    both = Spelling(target, counted, target_size=4, draft_size=5)  # type: ignore[arg-type]
+    turn = [1, 2, 3] * 20
+    follow, plain = both.growing(), spelling(target, draft)
+    both_turns = [*turn, 0, *turn]
+    for text, known in ((turn, 0), ([*turn, 1], 0), (both_turns, 0), ([*both_turns, 2, 3], 61)):
+        counted.num_bytes = 0
+        assert follow(text) == plain.own_ids(text)
+        assert counted.num_bytes == sum(len(target.piece(token)) for token in text[known:] if token)
+
+
+def test_texts_share_as_many_tokens_as_are_equal() -> None:
+    long = list(range(600))
+    for place in (0, 1, 255, 256, 257, 511, 599):
+        other = (*long[:place], -1, *long[place + 1 :])
+        assert common_prefix(long, other) == common_prefix(other, long) == place
+        assert common_prefix(long, tuple(long[:place])) == place
+    assert common_prefix(long, long) == 600 and common_prefix([], long) == 0
