@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
+from speclab.core.earlier_texts import EarlierTexts
 from speclab.core.laws import Sampling
 from speclab.core.protocols import (
     NO_PROPOSAL,
@@ -23,7 +25,7 @@ from speclab.core.records import Evidence
 from speclab.core.trees import TokenTree
 from speclab.methods.prompt_lookup import NO_MATCH
 from speclab.methods.suffix_candidates import Bounds, Candidate, likeliest_path, likeliest_tree
-from speclab.methods.suffix_tree import ROOT, SuffixTrie
+from speclab.methods.suffix_tree import ROOT, SuffixTrie, longer_trie
 
 ROUNDING = 1e-9
 """Scores that differ by less are equal."""
@@ -36,11 +38,8 @@ class SuffixRun:
         self._method, self._eos = method, kit.eos_ids
         self._key = "" if kit.store is None else kit.store.key
         self._here = SuffixTrie(method.max_depth)
-        self._earlier = SuffixTrie(method.max_depth)
+        self._earlier = _trie_of(kit.store, method.max_depth)
         self._tail = [ROOT]
-        for text in () if kit.store is None else kit.store.texts:
-            self._earlier.begin_text()
-            self._earlier.extend(text)
         self._read(kit.prompt)
 
     def _read(self, text: Sequence[int]) -> None:
@@ -100,6 +99,14 @@ class SuffixRun:
         """Forget all texts."""
         self._here, self._earlier = SuffixTrie(1), SuffixTrie(1)
         self._tail = [ROOT]
+
+
+def _trie_of(store: EarlierTexts | None, max_depth: int) -> SuffixTrie:
+    """Return the trie of earlier texts; runs of one store read the same one and change none."""
+    if store is None:
+        return SuffixTrie(max_depth)
+    build = partial(longer_trie, max_depth=max_depth)
+    return store.built((SuffixTrie.__name__, max_depth), build)
 
 
 def _proposal(found: Candidate, earlier: bool) -> Proposal:

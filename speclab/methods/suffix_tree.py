@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 ROOT = 0
 NONE = -1
@@ -35,6 +36,15 @@ class SuffixTrie:
         self.tail = [ROOT]
         self._child: dict[int, int] = {}
         self._first_child, self._next_sibling = [NONE], [NONE]
+
+    def copy(self) -> Self:
+        """Return the same counts, to be read on in without a change here."""
+        twin = type(self)(self.max_depth)
+        twin.length, twin.tail = self.length, list(self.tail)
+        twin.tokens, twin.counts, twin.ends = list(self.tokens), list(self.counts), list(self.ends)
+        twin._child = dict(self._child)
+        twin._first_child, twin._next_sibling = list(self._first_child), list(self._next_sibling)
+        return twin
 
     def begin_text(self) -> None:
         """Begin a further text: no sequence reaches over from the last one."""
@@ -101,3 +111,17 @@ class SuffixTrie:
         self._next_sibling.append(self._first_child[node])
         self._first_child[node] = child
         return child
+
+
+def longer_trie(
+    trie: SuffixTrie | None, texts: Iterable[Sequence[int]], max_depth: int
+) -> SuffixTrie:
+    """Return the trie of the texts of `trie`, which stays as it is, and of further ones.
+
+    It is the trie that all texts give that are read in their order.
+    """
+    trie = SuffixTrie(max_depth) if trie is None else trie.copy()
+    for text in texts:
+        trie.begin_text()
+        trie.extend(text)
+    return trie

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from fault_kit import GREEDY, begin, law_and_acceptance, rules_for, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclab.core.earlier_texts import TextStore
+from speclab.core.earlier_texts import EarlierTexts, TextStore
 from speclab.core.laws import Sampling
 from speclab.core.protocols import DraftKit, Proposal, Room, needed, provided
 from speclab.core.randomness import Seeded
@@ -20,7 +21,7 @@ from speclab.engine.loop import Decoding, Limits
 from speclab.methods import make_method
 from speclab.methods.suffix import Suffix
 from speclab.methods.suffix_candidates import Bounds, likeliest_path, likeliest_tree
-from speclab.methods.suffix_tree import ROOT, SuffixTrie
+from speclab.methods.suffix_tree import ROOT, SuffixTrie, longer_trie
 from speclab.models.toy import ToyModel
 from speclab.testing import check_method, exact_law, largest_difference, target_law
 
@@ -351,3 +352,81 @@ def test_budgets_do_not_suffer_from_binary_fractions() -> None:
         .nodes
         == 29
     )
+
+
+# --- the trie of a session -------------------------------------------------------------------
+
+
+def parts_of(trie: SuffixTrie) -> list[object]:
+    """Return everything a trie holds."""
+    return [getattr(trie, name) for name in sorted(vars(trie))]
+
+
+def started_on(earlier: EarlierTexts | None, depth: int = 6, prompt: tuple[int, ...] = TEXT) -> Any:
+    kit = DraftKit(prompt=prompt, sampling=GREEDY, vocab_size=5, store=earlier)
+    return Suffix(max_depth=depth, factor=2.0).start(kit)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS, TEXTS, st.integers(1, 5))
+def test_a_trie_read_on_is_the_one_that_all_texts_give(
+    first: list[list[int]], more: list[list[int]], depth: int
+) -> None:
+    """Node by node, so that drafts are the same to the last tie."""
+    old = trie_of(first, depth)
+    before = [list(part) if isinstance(part, list) else part for part in parts_of(old)]
+    known = dict(old._child)
+    longer = longer_trie(old, more, depth)
+    assert parts_of(longer) == parts_of(trie_of([*first, *more], depth))
+    assert parts_of(old) == before and old._child == known, "other runs may be reading it"
+    assert parts_of(longer_trie(None, first, depth)) == parts_of(old)
+
+
+def test_a_sessions_runs_read_one_trie_and_only_what_is_new_is_counted(monkeypatch) -> None:
+    """A run of a session with 5 earlier texts counts the last one only, not all of them again."""
+    read: list[int] = []
+    extend = SuffixTrie.extend
+
+    def noted(self: SuffixTrie, tokens: Any) -> None:
+        tokens = tuple(tokens)
+        read.extend(tokens)
+        extend(self, tokens)
+
+    monkeypatch.setattr(SuffixTrie, "extend", noted)
+    store, other = TextStore("toy"), TextStore("toy")
+    for text in range(5):
+        store.add((text,) * 100)
+        other.add((text,) * 100)
+        started, again = (started_on(store.snapshot()) for _ in range(2))
+        assert started._earlier is again._earlier
+    assert len(read) == 5 * 100 + 10 * len(TEXT)
+    assert started_on(other.snapshot())._earlier is not started._earlier, "another session"
+    assert started_on(store.snapshot(), 7)._earlier is not started._earlier, "another depth"
+    assert started_on(None)._earlier.length == 0
+    started.close()
+    assert again._earlier.length == 500, "closing a run leaves the others theirs"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8),
+    st.lists(st.integers(0, 2), min_size=1, max_size=12),
+    st.sampled_from(["path", "tree"]),
+)
+def test_drafts_are_those_of_a_trie_counted_anew(
+    texts: list[list[int]], prompt: list[int], mode: str
+) -> None:
+    """Over a whole session: texts are added, and the oldest ones dropped."""
+    store, method = (
+        TextStore("toy", max_texts=4, max_tokens=30),
+        make_method("suffix", {"mode": mode, "factor": 2.0, "max_depth": 6}),
+    )
+    room = Room(context=tuple(prompt), max_depth=6, max_nodes=12)
+    for text in texts:
+        store.add(text)
+        view = store.snapshot()
+        proposals = []
+        for earlier in (view, replace(view, workshop=None)):
+            kit = DraftKit(prompt=tuple(prompt), sampling=GREEDY, vocab_size=5, store=earlier)
+            proposals.append(method.start(kit).propose(room, Seeded(0)))
+        assert proposals[0] == proposals[1]
