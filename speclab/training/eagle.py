@@ -34,6 +34,8 @@ from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.eagle_model import EagleModule, Kind
 from speclab.training.frozen_target import FrozenTarget
 from speclab.training.head_parts import (
+    description_of,
+    fit_head,
     frequent_tokens,
     llama_config,
     with_steps,
@@ -262,18 +264,6 @@ def write_head(
     return write_description(folder, said, description, log)
 
 
-def loop_config(recipe: Recipe) -> loop.LoopConfig:
-    """Return the limits and intervals of a head's training."""
-    return loop.LoopConfig(
-        budget_s=recipe.minutes * 60,
-        max_steps=recipe.max_steps,
-        learning_rate=recipe.learning_rate,
-        warmup_steps=30,
-        evaluate_every_s=240.0,
-        checkpoint_every_s=60.0,
-    )
-
-
 def train_on(
     kind: Kind,
     handle: Any,
@@ -303,45 +293,28 @@ def train_on(
     wanted = recipe.draft_vocab if kind == "eagle3" else recipe.law_vocab or vocab
     draft_ids = frequent_tokens(text.counts, wanted, vocab)
     module = start_module(kind, model, draft_ids, recipe.seed)
-    checkpoint, log = work / f"{kind}.pt", work / f"{kind}.jsonl"
-    if not resume:
-        loop.forget_run(checkpoint, log)
-    evaluation = held_out_numbers(frozen, text.held_out, max(5, recipe.steps), draft_ids)
-    done = loop.run_loop(
+    done = fit_head(
         module,
         with_steps(text.batch_at, recipe.steps),
         head_loss(frozen, recipe, draft_ids),
-        loop_config(recipe),
-        checkpoint=checkpoint,
-        log=log,
+        recipe,
+        held_out_numbers(frozen, text.held_out, max(5, recipe.steps), draft_ids),
+        files=work / kind,
         resume=resume,
-        evaluation=evaluation,
     )
-    numbers = loop.evaluate(module, evaluation)
     description = {
-        "name": kind,
-        **named_target(handle.source),
-        "licence": "Apache-2.0",
-        "recipe": dataclasses.asdict(recipe),
-        "text": text.facts,
-        "parameters": sum(p.numel() for p in module.parameters()),
-        "training": dataclasses.asdict(done),
-        "held_out_top1": [v for key, v in numbers.items() if key.startswith("top1")],
-        "rank_acceptance": [v for key, v in numbers.items() if key.startswith("rank")],
+        **description_of(
+            kind,
+            handle.source,
+            module,
+            done.progress,
+            recipe=dataclasses.asdict(recipe),
+            text=text.facts,
+        ),
+        "held_out_top1": [v for key, v in done.numbers.items() if key.startswith("top1")],
+        "rank_acceptance": [v for key, v in done.numbers.items() if key.startswith("rank")],
     }
-    return write_head(output, module, head_config(model.config), draft_ids, description, log)
-
-
-def named_target(source: str) -> dict[str, str]:
-    """Return what the manifest says of the target; only bundled weights are the same everywhere."""
-    if source.startswith("bundled:"):
-        return {"target": source}
-    return {"trained_on": public_source(source)}
-
-
-def public_source(source: str) -> str:
-    """Return where weights came from, without the place where this machine keeps them."""
-    return source.partition(", cached")[0]
+    return write_head(output, module, head_config(model.config), draft_ids, description, done.log)
 
 
 def train_head(

@@ -25,12 +25,17 @@ from torch.nn import functional
 from speclab.core.errors import BadInput
 from speclab.models.catalogue import load_pair
 from speclab.models.heads.files import write_tensors
-from speclab.training import export, loop
+from speclab.training import loop
 from speclab.training.attention import use_chunked_attention
-from speclab.training.eagle import named_target
 from speclab.training.eagle_data import HeadText, pocket_text
 from speclab.training.frozen_target import FrozenTarget
-from speclab.training.head_parts import frequent_tokens, llama_config, write_description
+from speclab.training.head_parts import (
+    description_of,
+    fit_head,
+    frequent_tokens,
+    llama_config,
+    write_description,
+)
 from speclab.training.kangaroo_data import smollm2_text
 from speclab.training.kangaroo_model import KangarooModule, adapter_config, start_adapter
 from speclab.training.losses import law_loss
@@ -185,40 +190,28 @@ def train_on(
     target = FrozenTarget(model, (recipe.exit_layer,), text.stored_layers)
     config = adapter_config(model.config, recipe.kv_heads)
     module = start_adapter(model, recipe.exit_layer, config)
-    checkpoint, log = work / f"{NAME}.pt", work / f"{NAME}.jsonl"
-    if not resume:
-        loop.forget_run(checkpoint, log)
-    evaluation = held_out_numbers(target, text.held_out)
-    done = loop.run_loop(
+    done = fit_head(
         module,
         text.batch_at,
         adapter_loss(target, frequent_tokens(text.counts, recipe.law_vocab or vocab, vocab)),
-        loop.LoopConfig(
-            budget_s=recipe.minutes * 60,
-            max_steps=recipe.max_steps,
-            learning_rate=recipe.learning_rate,
-            warmup_steps=30,
-            evaluate_every_s=240.0,
-            checkpoint_every_s=60.0,
-        ),
-        checkpoint=checkpoint,
-        log=log,
+        recipe,
+        held_out_numbers(target, text.held_out),
+        files=work / NAME,
         resume=resume,
-        evaluation=evaluation,
     )
-    numbers = loop.evaluate(module, evaluation)
     description = {
-        "name": NAME,
-        **named_target(handle.source),
-        "licence": "Apache-2.0",
-        "recipe": {"name": NAME, **dataclasses.asdict(recipe)},
-        "text": text.facts,
-        "parameters": export.count_parameters(module),
-        "training": dataclasses.asdict(done),
-        "held_out_top1": [v for key, v in numbers.items() if key.startswith("top1")],
-        "rank_acceptance": [v for key, v in numbers.items() if key.startswith("rank")],
+        **description_of(
+            NAME,
+            handle.source,
+            module,
+            done.progress,
+            recipe={"name": NAME, **dataclasses.asdict(recipe)},
+            text=text.facts,
+        ),
+        "held_out_top1": [v for key, v in done.numbers.items() if key.startswith("top1")],
+        "rank_acceptance": [v for key, v in done.numbers.items() if key.startswith("rank")],
     }
-    return write_head(output, module, config, recipe.exit_layer, description, log)
+    return write_head(output, module, config, recipe.exit_layer, description, done.log)
 
 
 def train(target: str, output: Path | None = None, *, resume: bool = False) -> dict[str, Any]:

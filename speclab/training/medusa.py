@@ -33,10 +33,14 @@ from speclab.models.heads.medusa import MedusaHead
 from speclab.models.precision import autocast
 from speclab.models.transformer import TransformerHandle
 from speclab.training import loop
-from speclab.training.eagle import named_target, public_source
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.frozen_target import FrozenTarget
-from speclab.training.head_parts import frequent_tokens, write_description
+from speclab.training.head_parts import (
+    description_of,
+    frequent_tokens,
+    public_source,
+    write_description,
+)
 from speclab.training.medusa_start import start_by_regression
 
 WORK_DIR = Path("runs/heads")
@@ -324,13 +328,14 @@ def train_head(
     prompts = measuring_prompts(target, pair.codec, recipe)
     measured = measured_accuracies(whole.eval(), handle, prompts, recipe)
     description = {
-        "name": kind,
-        **named_target(handle.source),
-        "licence": "Apache-2.0",
-        "recipe": {"name": kind, "target": target, **dataclasses.asdict(recipe)},
-        "text": text.facts,
-        "parameters": sum(parameter.numel() for parameter in head.parameters()),
-        "training": dataclasses.asdict(done),
+        **description_of(
+            kind,
+            handle.source,
+            head,
+            done,
+            recipe={"name": kind, "target": target, **dataclasses.asdict(recipe)},
+            text=text.facts,
+        ),
         "held_out_top1": list(loop.evaluate(head, evaluation).values()),
         **measured,
     }

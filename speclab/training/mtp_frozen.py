@@ -22,11 +22,16 @@ from torch.nn import functional
 
 from speclab.core.errors import BadInput
 from speclab.models.catalogue import load_pair
-from speclab.training import export, loop
-from speclab.training.eagle import head_config, named_target
+from speclab.training import loop
+from speclab.training.eagle import head_config
 from speclab.training.eagle_data import TEXTS, HeadText
 from speclab.training.frozen_target import FrozenTarget
-from speclab.training.head_parts import frequent_tokens, with_steps
+from speclab.training.head_parts import (
+    description_of,
+    fit_head,
+    frequent_tokens,
+    with_steps,
+)
 from speclab.training.losses import law_loss
 from speclab.training.mtp import RANKS, step_weights
 from speclab.training.mtp_export import write_mtp
@@ -165,40 +170,29 @@ def train_on(
     draft_ids = frequent_tokens(text.counts, recipe.draft_vocab, int(model.config.vocab_size))
     head = FrozenHead(FrozenTarget(model, (layers,), text.stored_layers), draft_ids)
     module = start_mtp(model, config, recipe.seed)
-    checkpoint, log = work / "mtp.pt", work / "mtp.jsonl"
-    if not resume:
-        loop.forget_run(checkpoint, log)
-    evaluation = agreement_of(head, text.held_out, recipe.measured_steps)
-    done = loop.run_loop(
+    done = fit_head(
         module,
         with_steps(text.batch_at, recipe.steps),
         frozen_loss(head, recipe),
-        loop.LoopConfig(
-            budget_s=recipe.minutes * 60,
-            max_steps=recipe.max_steps,
-            learning_rate=recipe.learning_rate,
-            warmup_steps=30,
-            evaluate_every_s=600.0,
-            checkpoint_every_s=60.0,
-        ),
-        checkpoint=checkpoint,
-        log=log,
+        recipe,
+        agreement_of(head, text.held_out, recipe.measured_steps),
+        files=work / "mtp",
         resume=resume,
-        evaluation=evaluation,
+        evaluate_every_s=600.0,
     )
-    numbers = loop.evaluate(module, evaluation)
     description = {
-        "name": "mtp",
-        **named_target(handle.source),
-        "licence": "Apache-2.0",
-        "recipe": dataclasses.asdict(recipe),
-        "text": text.facts,
-        "parameters": export.count_parameters(module),
-        "training": dataclasses.asdict(done),
-        "held_out_top1": numbers["mtp"],
-        "rank_acceptance": numbers["ranks"],
+        **description_of(
+            "mtp",
+            handle.source,
+            module,
+            done.progress,
+            recipe=dataclasses.asdict(recipe),
+            text=text.facts,
+        ),
+        "held_out_top1": done.numbers["mtp"],
+        "rank_acceptance": done.numbers["ranks"],
     }
-    return write_mtp(output, module, config, layers, description, draft_ids=draft_ids, log=log)
+    return write_mtp(output, module, config, layers, description, draft_ids=draft_ids, log=done.log)
 
 
 def train(target: str, output: Path | None = None, *, resume: bool = False) -> dict[str, Any]:
