@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from speclab.core.records import Evidence, Round
-from speclab.stats.counters import ratio
 
 COPYING = frozenset({"copied_from", "from_earlier_text", "pool_hit"})
 """Evidence of a draft that was looked up: in this text, in an earlier one, in a pool of n-grams."""
+
+
+def looks_up(rounds: Sequence[Round]) -> bool:
+    """Whether anything was looked up for a draft, found or not."""
+    looked = COPYING | {"no_match"}
+    return any(item.kind in looked for round_ in rounds for item in round_.evidence)
 
 
 def copied_nodes(round_: Round) -> frozenset[int]:
@@ -45,4 +50,4 @@ def num_copied(round_: Round) -> int:
 def copied_share(rounds: Sequence[Round]) -> float | None:
     """Return copied tokens / emitted tokens; None where nothing was emitted."""
     emitted = sum(len(round_.emitted) for round_ in rounds)
-    return ratio(sum(map(num_copied, rounds)), emitted)
+    return sum(map(num_copied, rounds)) / emitted if emitted else None

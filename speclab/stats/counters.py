@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Literal
 
 from speclab.core.records import Round, Trace
+from speclab.stats.copied import copied_share, looks_up
 
 Badge = Literal["counted", "measured", "modelled"]
 
@@ -98,7 +99,7 @@ def decode_s(trace: Trace) -> float:
 
 
 def summarise(trace: Trace) -> tuple[Counter_, ...]:
-    """Return the run's numbers, in the order they are shown."""
+    """Return the run's numbers, in the order they are shown; what was copied where it can be."""
     rounds = trace.rounds
     emitted = sum(len(round_.emitted) for round_ in rounds)
     drafted = sum(round_.num_drafted for round_ in rounds)
@@ -107,6 +108,7 @@ def summarise(trace: Trace) -> tuple[Counter_, ...]:
     seconds = decode_s(trace)
     times = token_times_s(trace)
     draft_s = sum(round_.timing.draft_s for round_ in rounds)
+    copied = (Counter_(name="copied_share", symbol="", value=copied_share(rounds)),)
     return (
         Counter_(name="emitted_tokens", symbol="N", value=emitted, unit="tokens"),
         Counter_(name="num_rounds", symbol="R", value=len(rounds), unit="rounds"),
@@ -119,6 +121,7 @@ def summarise(trace: Trace) -> tuple[Counter_, ...]:
         Counter_(name="discarded_tokens", symbol="", value=drafted - accepted, unit="tokens"),
         Counter_(name="drafted_acceptance_rate", symbol="", value=ratio(accepted, drafted)),
         Counter_(name="mean_accepted_tokens", symbol="", value=ratio(accepted, len(rounds))),
+        *(copied if looks_up(rounds) else ()),
         Counter_(
             name="ttft_s",
             symbol="TTFT",

@@ -10,6 +10,7 @@ import gradio as gr
 
 from speclab.methods.kinds import kind_of
 from speclab.ui.backend import Lab
+from speclab.ui.method_examples import example_updates
 from speclab.ui.method_kinds import method_choices
 from speclab.ui.settings import is_lossless, rules_for
 from speclab.ui.texts import WORDS, byte_size
@@ -48,6 +49,10 @@ class ChoiceWords:
             paper = f'<a href="{link}" target="_blank" rel="noopener noreferrer">{paper}</a>'
         missing = missing_html(self.lab, method, pair, self.lang)
         return f'<p class="sl-about">{text} <cite>{paper}</cite></p>{missing}'
+
+    def example_updates(self, method: str, pair: str) -> list[Any]:
+        """Return the updates of the two prompts of a method: where it pays, and where not."""
+        return example_updates(self.lab, self.lang, method, pair)
 
     def kind_of(self, method: str) -> str:
         """Return the kind of a method."""

@@ -14,6 +14,7 @@ from speclab.core.protocols import Param
 from speclab.lab.presets import ParamValue
 from speclab.models.catalogue import CUSTOM
 from speclab.ui.choice_words import ChoiceWords
+from speclab.ui.method_examples import ExampleButtons, example_buttons
 from speclab.ui.method_kinds import kind_choices, method_choices
 from speclab.ui.session_texts import kept_parts
 from speclab.ui.settings import (
@@ -34,6 +35,7 @@ class Controls(ChoiceWords):
     """The components of one page; no values of any visitor.
 
     Attributes:
+        examples: two prompts of the method, by what was measured.
         params: one component per (method, parameter).
         groups: one group of parameters per method.
         folds: the folded part of a group, where there is one.
@@ -47,6 +49,7 @@ class Controls(ChoiceWords):
     kind: gr.Radio = field(init=False)
     method: gr.Radio = field(init=False)
     about: gr.HTML = field(init=False)
+    examples: ExampleButtons = field(init=False)
     params: dict[tuple[str, str], Any] = field(default_factory=dict)
     groups: dict[str, gr.Column] = field(default_factory=dict)
     folds: dict[str, gr.Accordion] = field(default_factory=dict)
@@ -116,6 +119,7 @@ class Controls(ChoiceWords):
             elem_classes="sl-list",
         )
         self.about = gr.HTML(self.method_html(start.method, start.pair), elem_id="method-about")
+        self.examples = example_buttons(self.lab, self.lang, start.method, start.pair)
         for name, item in self.lab.methods.items():
             visible = name == start.method and bool(item.card.params)
             with gr.Column(visible=visible, elem_classes="sl-params") as group:
@@ -274,7 +278,8 @@ class Controls(ChoiceWords):
     def views(self) -> list[Any]:
         """Return what only shows something about a choice, in the order of `show`."""
         views = [self.lesson, self.about, self.facts, self.custom, self.rule_about]
-        return [*views, *self.groups.values(), *self.folds.values(), self.kind]
+        views += [*self.groups.values(), *self.folds.values(), self.kind]
+        return [*views, *self.examples.components()]
 
     def read(self, values: Sequence[Any]) -> Settings:
         """Return the settings behind the values of `components()`.
@@ -364,6 +369,7 @@ class Controls(ChoiceWords):
             *self.group_updates(settings.method),
             *(gr.update(open=self._tuned(method, settings)) for method in self.folds),
             self.kind_of(settings.method),
+            *self.example_updates(settings.method, settings.pair),
         ]
 
     def _tuned(self, method: str, settings: Settings) -> bool:

@@ -17,6 +17,7 @@ from speclab.ui import messages
 from speclab.ui.backend import Lab
 from speclab.ui.controls import CUSTOM_CHOICE, Controls
 from speclab.ui.custom import facts_html
+from speclab.ui.method_examples import Side, example_settings
 from speclab.ui.method_kinds import first_of_kind
 from speclab.ui.permalink import MAX_LINK_PROMPT, read_query, write_query
 from speclab.ui.player import player
@@ -140,7 +141,7 @@ class Watch:
         """Bind what follows a choice: texts, and the controls that come with it."""
         controls = self.controls
         method_views = [controls.about, controls.rule, controls.rule_about]
-        method_views += controls.groups.values()
+        method_views += [*controls.groups.values(), *controls.examples.components()]
         controls.preset.input(
             self._on_preset, [controls.preset, controls.pair], everything, queue=False, **QUIET
         )
@@ -151,6 +152,14 @@ class Watch:
             queue=False,
             **QUIET,
         )
+        for side in ("best", "worst"):
+            getattr(controls.examples, side).click(
+                partial(self._on_example, side),
+                [controls.method, controls.pair],
+                everything,
+                queue=False,
+                **QUIET,
+            )
         controls.kind.input(
             self._on_kind,
             [controls.kind, controls.rule, controls.pair],
@@ -186,7 +195,7 @@ class Watch:
         controls.pair.input(
             self._on_pair,
             [controls.pair, controls.method],
-            [controls.facts, controls.custom, controls.about],
+            [controls.facts, controls.custom, controls.about, *controls.examples.components()],
             queue=False,
             **QUIET,
         )
@@ -256,13 +265,24 @@ class Watch:
     def _on_preset(self, name: str, pair: str) -> list[Any]:
         settings = from_preset(self.lab, self.lab.presets[name])
         item = best_for(self.lab.recorded, name, settings.method)
+        return [*self._keeping_pair(settings, pair), *self._show_recorded(item)]
+
+    def _on_example(self, side: Side, method: str, pair: str) -> list[Any]:
+        settings = example_settings(self.lab, method, pair, side)
+        if settings is None:
+            count = len(self.controls.components()) + len(self.controls.views())
+            return [gr.skip()] * (count + 2)
+        return [*self._keeping_pair(settings, pair), *self._show_recorded(None)]
+
+    def _keeping_pair(self, settings: Settings, pair: str) -> list[Any]:
+        """Return the updates that show the settings and leave the models as they are chosen."""
+        chosen = pair == CUSTOM_CHOICE or pair in self.lab.pairs
         updates = self.controls.write(settings)
-        views = self.controls.show(settings)
-        if pair == CUSTOM_CHOICE or pair in self.lab.pairs:
+        views = self.controls.show(replace(settings, pair=pair) if chosen else settings)
+        if chosen:
             updates[1:4] = [gr.skip()] * 3
-            views[1] = self.controls.method_html(settings.method, pair)
             views[2:4] = [gr.skip()] * 2
-        return [*updates, *views, *self._show_recorded(item)]
+        return [*updates, *views]
 
     def _on_method(self, method: str, rule: str, pair: str) -> list[Any]:
         rule = best_rule(self.lab, method, rule)
@@ -271,6 +291,7 @@ class Watch:
             gr.update(choices=self.controls.rule_choices(method), value=rule),
             self.controls.rule_html(method, rule),
             *self.controls.group_updates(method),
+            *self.controls.example_updates(method, pair),
         ]
 
     def _on_kind(self, kind: str, rule: str, pair: str) -> list[Any]:
@@ -282,6 +303,7 @@ class Watch:
             self.controls.pair_html(pair),
             gr.update(visible=pair == CUSTOM_CHOICE),
             self.controls.method_html(method, pair),
+            *self.controls.example_updates(method, pair),
         ]
 
     def _on_check(self, target: str, draft: str) -> Iterator[str]:

@@ -21,6 +21,17 @@ EN: dict[str, str] = {
     "kind": "What drafts",
     "method": "Method",
     "more_params": "More parameters",
+    "example_shines": "Shines: {family} · {tau} tokens per pass, {speedup}×",
+    "example_perhaps": "Best: {family} · {tau} tokens per pass, {speedup}×",
+    "example_never": "Never faster here; best on {family} · {tau} tokens per pass, {speedup}×",
+    "example_not": "Does not: {family} · {tau} tokens per pass, {speedup}×",
+    "example_worst": "Worst: {family} · {tau} tokens per pass, {speedup}×",
+    "example_least": "Gains least: {family} · {tau} tokens per pass, {speedup}×",
+    "example_note": "Measured against plain decoding, greedy, past the end of the text; prompts "
+    "per family: {prompts}, tokens each: {tokens}. Speedups with 95 % intervals: {best}, {worst}. "
+    "{where}.",
+    "example_note_few": "Measured against plain decoding, greedy, past the end of the text; "
+    "prompts per family: {prompts}, too few for an interval; tokens each: {tokens}. {where}.",
     "same_as_target": "empty: as the target",
     "texts_kept": "Earlier texts of this session: {n} kept. A run copies from those of its pair. "
     "No other visitor's run sees them; they go when you forget them, or within about an hour of "
@@ -150,6 +161,16 @@ ZH: dict[str, str] = {
     "kind": "由什么起草",
     "method": "方法",
     "more_params": "更多参数",
+    "example_shines": "擅长：{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_perhaps": "最好：{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_never": "在这里从未更快；最好的是{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_not": "不擅长：{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_worst": "最差：{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_least": "收益最小：{family} · 每次前向 {tau} 个词元，{speedup}×",
+    "example_note": "与普通解码相比的实测：贪心解码，不在文本结束处停止；每类 {prompts} 个提示，"
+    "各 {tokens} 个词元。加速比及 95 % 区间：{best}，{worst}。{where}。",
+    "example_note_few": "与普通解码相比的实测：贪心解码，不在文本结束处停止；每类 {prompts} 个提示"
+    "，太少而没有区间；各 {tokens} 个词元。{where}。",
     "same_as_target": "留空则与目标相同",
     "texts_kept": "保留了本会话较早的 {n} 段文本：运行时会抄写同一对模型的那些。"
     "其他访客的运行看不到它们；点击“忘记”即消失，离开页面后约一小时内也会消失。比赛、测速与证明总是从零开始。",

@@ -11,7 +11,8 @@ from speclab.lab.runs import generate
 from speclab.models.pair import Pair
 from speclab.models.toy import ToyModel
 from speclab.models.toy_pair import LETTERS, LetterCodec
-from speclab.stats.copied import COPYING, copied_nodes, copied_share, num_copied
+from speclab.stats.copied import COPYING, copied_nodes, copied_share, looks_up, num_copied
+from speclab.stats.counters import summarise
 
 
 def cycle(name: str) -> ToyModel:
@@ -112,3 +113,19 @@ def test_what_a_limit_cut_away_does_not_count() -> None:
 def test_other_evidence_is_no_copy() -> None:
     for kind in ("no_match", "head", "window", "level", "retokenised"):
         assert copied_nodes(round_of((Evidence(kind=kind),))) == frozenset()
+
+
+def test_the_numbers_of_a_run_hold_the_share_where_something_was_looked_up() -> None:
+    prompts = {"prompt-lookup": "abcdabcd", "draft-model": "abcdabcd", "autoregressive": "abc"}
+    traces = {method: run(prompt, method, 12) for method, prompt in prompts.items()}
+    found = {
+        method: [each.value for each in summarise(trace) if each.name == "copied_share"]
+        for method, trace in traces.items()
+    }
+    share = copied_share(traces["prompt-lookup"].rounds)
+    assert share and found == {"prompt-lookup": [share], "draft-model": [], "autoregressive": []}
+
+
+def test_a_lookup_in_vain_copies_nothing_and_says_so() -> None:
+    assert looks_up([round_of((Evidence(kind="no_match"),))])
+    assert not looks_up([round_of((Evidence(kind="head"),))]) and not looks_up(())
