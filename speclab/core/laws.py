@@ -7,8 +7,9 @@ at the lowest id among the maxima.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,10 @@ class Sampling:
         """Whether the law is one-hot."""
         return self.temperature == 0.0
 
+    def at_temperature(self, temperature: float | None) -> Sampling:
+        """Return the same settings at another temperature; None: unchanged."""
+        return self if temperature is None else replace(self, temperature=temperature)
+
     @property
     def penalised(self) -> bool:
         """Whether the law depends on which tokens were generated before."""
@@ -80,6 +85,21 @@ class Sampling:
             or self.presence_penalty != 0.0
             or self.frequency_penalty != 0.0
         )
+
+    def counted(
+        self, context: Sequence[int], prompt_length: int, drafted: Iterable[int] = ()
+    ) -> Counter[int] | None:
+        """Return how often each token was generated, if the law depends on it; else None.
+
+        Args:
+            context: committed tokens, prompt included. prompt_length: how many are the prompt's,
+                which does not count. drafted: tokens drafted after the context.
+        """
+        if not self.penalised:
+            return None
+        counts = Counter(context[prompt_length:])
+        counts.update(drafted)
+        return counts
 
     @property
     def filtered(self) -> bool:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from speclab.core.laws import Sampling
+
+CHAIN_WORDS = frozenset({"chain", "raw_draft", "sampled", "deterministic"})
+"""All that a chain may be whose nodes carry the draft's law."""
+
+
+def chain_words(sampling: Sampling) -> frozenset[str]:
+    """Return what such a chain is: its tokens are drawn, or chosen at temperature 0."""
+    return CHAIN_WORDS - {"sampled" if sampling.greedy else "deterministic"}
+
 
 def completed(given: frozenset[str]) -> frozenset[str]:
     """Return what proposals are, with what follows from it.

@@ -8,13 +8,12 @@ from typing import ClassVar, Literal
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Shallow
 from speclab.core.records import Evidence
 from speclab.methods.self_drafting import (
-    CHAIN_WORDS,
     DRAFT_TEMPERATURE,
     SelfDraftRun,
-    chain_words,
     draft_sampling,
     length_param,
     target_of,

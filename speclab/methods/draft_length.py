@@ -40,6 +40,19 @@ DRAFT_LENGTH = Param(
         "小网络预计会被拒绝时停止，或取到目前为止测得每秒词元最多的长度。",
     ),
 )
+MIN_CONFIDENCE = Param(
+    name="min_confidence",
+    symbol="q_min",
+    kind="float",
+    default=0.0,
+    low=0.0,
+    high=0.95,
+    step=0.05,
+    help=LocalText(
+        "Stop drafting after a token whose q is below this (it is kept, so the law stays exact).",
+        "若某词元的 q 低于此值，则保留它并停止起草（因此分布仍然精确）。",
+    ),
+)
 STOP_THRESHOLD = Param(
     name="stop_threshold",
     symbol="ρ",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from speclab.core.errors import UnsupportedModel
 from speclab.core.laws import Law, Row, Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import (
     NO_PROPOSAL,
     DraftKit,
@@ -26,6 +27,7 @@ from speclab.core.records import Evidence
 from speclab.core.trees import TokenTree
 from speclab.methods.draft_length import (
     DRAFT_LENGTH,
+    MIN_CONFIDENCE,
     STOP_THRESHOLD,
     ChainLength,
     DraftLength,
@@ -131,11 +133,7 @@ class DraftModelRun:
         return rng.draw(law)
 
     def _counts(self, drafted: list[int], room: Room) -> Counter[int] | None:
-        if not self._sampling.penalised:
-            return None
-        counts = Counter(room.context[self._prompt_length :])
-        counts.update(drafted)
-        return counts
+        return self._sampling.counted(room.context, self._prompt_length, drafted)
 
     def _stops(self, token: int, law: Law | None, row: Row) -> bool:
         if token in self._eos:
@@ -199,16 +197,7 @@ class DraftModel:
         paper="Leviathan, Kalman, Matias 2023; Chen et al. 2023",
         paper_url="https://arxiv.org/abs/2211.17192",
         needs=frozenset({"draft_model"}),
-        provides=frozenset(
-            {
-                "chain",
-                "sampled",
-                "deterministic",
-                "independent_noise",
-                "shared_noise",
-                "raw_draft",
-            }
-        ),
+        provides=CHAIN_WORDS | {"independent_noise", "shared_noise"},
         params=(
             Param(
                 name="num_speculative_tokens",
@@ -222,20 +211,7 @@ class DraftModel:
                 help=LocalText("How many tokens are drafted per round.", "每轮起草多少个词元。"),
             ),
             DRAFT_MODEL_TEMPERATURE,
-            Param(
-                name="min_confidence",
-                symbol="q_min",
-                kind="float",
-                default=0.0,
-                low=0.0,
-                high=0.95,
-                step=0.05,
-                help=LocalText(
-                    "Stop drafting after a token whose q is below this (it is kept, so the law "
-                    "stays exact).",
-                    "若某词元的 q 低于此值，则保留它并停止起草（因此分布仍然精确）。",
-                ),
-            ),
+            MIN_CONFIDENCE,
             Param(
                 name="shared_noise",
                 symbol="",
@@ -257,17 +233,15 @@ class DraftModel:
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """A draft at temperature 0 proposes its argmax and spends no noise; else it draws."""
-        greedy = self.draft_sampling(sampling).greedy
-        given = {"chain", "raw_draft", "deterministic" if greedy else "sampled"}
+        own = self.draft_sampling(sampling)
+        given = chain_words(own)
         if self.shared_noise:
-            given |= {"shared_noise", "independent_noise"} if greedy else {"shared_noise"}
-        return frozenset(given)
+            given |= {"shared_noise", "independent_noise"} if own.greedy else {"shared_noise"}
+        return given
 
     def draft_sampling(self, sampling: Sampling) -> Sampling:
         """Return the request's sampling at the draft's own temperature."""
-        if self.draft_temperature is None:
-            return sampling
-        return replace(sampling, temperature=self.draft_temperature)
+        return sampling.at_temperature(self.draft_temperature)
 
     def start(self, kit: DraftKit) -> DraftModelRun:
         """Open the draft's session (its prefill).

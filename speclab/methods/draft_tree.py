@@ -56,6 +56,21 @@ class GrowingTree:
         return len(self.tokens) - 1
 
 
+def check_attends(draft: ModelHandle) -> None:
+    """Refuse a draft model that cannot evaluate a tree in one pass.
+
+    Raises:
+        UnsupportedModel: naming it.
+    """
+    if not draft.provides & {"tree_mask", "path_batch"}:
+        raise UnsupportedModel(
+            f"The draft {draft.name} cannot attend to a tree.",
+            "Choose the method draft-model, or another pair.",
+            code="draft_no_tree",
+            values={"draft": draft.name},
+        )
+
+
 class DraftTreeRun:
     """One request's draft session and the tree it scored last."""
 
@@ -130,11 +145,7 @@ class DraftTreeRun:
         return drawn
 
     def _counts(self, path: tuple[int, ...], room: Room) -> Counter[int] | None:
-        if not self._sampling.penalised:
-            return None
-        counts = Counter(room.context[self._prompt_length :])
-        counts.update(path)
-        return counts
+        return self._sampling.counted(room.context, self._prompt_length, path)
 
     def observe(self, feedback: Feedback) -> None:
         """Keep what was scored of the accepted path, append the rest and the next token."""
@@ -256,9 +267,7 @@ class DraftTree:
 
     def draft_sampling(self, sampling: Sampling) -> Sampling:
         """Return the request's sampling at the draft's own temperature."""
-        if self.draft_temperature is None:
-            return sampling
-        return replace(sampling, temperature=self.draft_temperature)
+        return sampling.at_temperature(self.draft_temperature)
 
     def start(self, kit: DraftKit) -> DraftTreeRun:
         """Open the draft's session (its prefill).
@@ -273,12 +282,6 @@ class DraftTree:
                 code="tree_needs_draft",
             )
         draft = kit.drafts[0]
-        if not draft.provides & {"tree_mask", "path_batch"}:
-            raise UnsupportedModel(
-                f"The draft {draft.name} cannot attend to a tree.",
-                "Choose the method draft-model, or another pair.",
-                code="draft_no_tree",
-                values={"draft": draft.name},
-            )
+        check_attends(draft)
         sampling = self.draft_sampling(kit.sampling)
         return DraftTreeRun(draft, kit, sampling, self.depth, self.width, self._kind(kit.sampling))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from speclab.core.laws import Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param, Shallow
 from speclab.core.records import Evidence
+from speclab.methods.draft_length import MIN_CONFIDENCE
 from speclab.methods.self_drafting import (
-    CHAIN_WORDS,
     DRAFT_TEMPERATURE,
     SelfDraftRun,
-    chain_words,
     draft_sampling,
     length_param,
     target_of,
@@ -80,20 +80,7 @@ class EarlyExit:
             ),
             length_param(4, 16),
             DRAFT_TEMPERATURE,
-            Param(
-                name="min_confidence",
-                symbol="q_min",
-                kind="float",
-                default=0.0,
-                low=0.0,
-                high=0.95,
-                step=0.05,
-                help=LocalText(
-                    "Stop drafting after a token whose q is below this (it is kept, so the law "
-                    "stays exact).",
-                    "若某词元的 q 低于此值，则保留它并停止起草（因此分布仍然精确）。",
-                ),
-            ),
+            MIN_CONFIDENCE,
         ),
         colour_token="method-12",
     )

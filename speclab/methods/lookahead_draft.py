@@ -151,9 +151,7 @@ class LookaheadDraft:
 
     def draft_sampling(self, sampling: Sampling) -> Sampling:
         """Return the request's sampling at the draft's own temperature."""
-        if self.draft_temperature is None:
-            return sampling
-        return replace(sampling, temperature=self.draft_temperature)
+        return sampling.at_temperature(self.draft_temperature)
 
     def start(self, kit: DraftKit) -> LookaheadDraftRun:
         """Open the draft's session (its prefill).

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from speclab.core.laws import Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import DraftKit, LocalText, MethodCard
 from speclab.methods.draft_length import DRAFT_LENGTH, STOP_THRESHOLD, DraftLength, chain_length
 from speclab.methods.head_chain import PlannedChainRun, gamma_param
 from speclab.methods.rank_drafting import head_of
-
-CHAIN_WORDS = frozenset({"chain", "raw_draft"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class Mtp:
         paper="DeepSeek-V3, 2024",
         paper_url="https://arxiv.org/abs/2412.19437",
         needs=frozenset({"hidden", "head:mtp"}),
-        provides=CHAIN_WORDS | {"sampled", "deterministic"},
+        provides=CHAIN_WORDS,
         params=(
             gamma_param(
                 3,
@@ -62,7 +61,7 @@ class Mtp:
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """Drawn from the module's law, or its most likely tokens at temperature 0."""
-        return CHAIN_WORDS | {"deterministic" if sampling.greedy else "sampled"}
+        return chain_words(sampling)
 
     def start(self, kit: DraftKit) -> PlannedChainRun:
         """Feed the prompt's states to the module.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speclab.core.laws import Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import DraftKit, LocalText, MethodCard, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.methods.head_chain import ChainDraft, gamma_param
 from speclab.methods.head_tree import HeadTreeRun, TreeSize
-from speclab.methods.mtp import CHAIN_WORDS
 from speclab.methods.rank_drafting import head_of
 
 
@@ -67,7 +67,7 @@ class ParallelMtp:
         paper="Gloeckle et al. 2024",
         paper_url="https://arxiv.org/abs/2404.19737",
         needs=frozenset({"hidden", "head:parallel_mtp"}),
-        provides=CHAIN_WORDS | {"sampled", "deterministic"},
+        provides=CHAIN_WORDS,
         params=(
             gamma_param(
                 3,
@@ -85,7 +85,7 @@ class ParallelMtp:
 
     def provides(self, sampling: Sampling) -> frozenset[str]:
         """Drawn from the heads' laws, or their most likely tokens at temperature 0."""
-        return CHAIN_WORDS | {"deterministic" if sampling.greedy else "sampled"}
+        return chain_words(sampling)
 
     def start(self, kit: DraftKit) -> ParallelMtpRun:
         """Feed the prompt's states to the heads.

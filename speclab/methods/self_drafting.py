@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import cast
 
 from speclab.core.errors import UnsupportedModel
 from speclab.core.laws import Law, Row, Sampling
+from speclab.core.needs import CHAIN_WORDS as CHAIN_WORDS
+from speclab.core.needs import chain_words as chain_words
 from speclab.core.protocols import (
     DraftKit,
     Feedback,
@@ -22,8 +23,6 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import TokenTree
-
-CHAIN_WORDS = frozenset({"chain", "sampled", "deterministic", "raw_draft"})
 
 DRAFT_TEMPERATURE = Param(
     name="draft_temperature",
@@ -77,12 +76,7 @@ def target_of(kit: DraftKit, method: str, verb: str) -> LayeredSession:
 
 def draft_sampling(sampling: Sampling, temperature: float | None) -> Sampling:
     """Return the request's sampling at the draft's own temperature."""
-    return sampling if temperature is None else replace(sampling, temperature=temperature)
-
-
-def chain_words(sampling: Sampling) -> frozenset[str]:
-    """Return what a chain is whose tokens are drawn, or chosen at temperature 0."""
-    return frozenset({"chain", "raw_draft", "deterministic" if sampling.greedy else "sampled"})
+    return sampling.at_temperature(temperature)
 
 
 class SelfDraftRun:
@@ -142,11 +136,7 @@ class SelfDraftRun:
         )
 
     def _counts(self, drafted: list[int], room: Room) -> Counter[int] | None:
-        if not self._sampling.penalised:
-            return None
-        counts = Counter(room.context[self._prompt_length :])
-        counts.update(drafted)
-        return counts
+        return self._sampling.counted(room.context, self._prompt_length, drafted)
 
     def _choose(
         self, row: Row, drafted: list[int], room: Room, rng: Randomness
