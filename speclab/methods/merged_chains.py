@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -101,10 +100,7 @@ class ChainsOfOne:
     def _continue(
         self, prefix: Prefix, times: int, row: Row, room: Room, rng: Randomness
     ) -> list[Draw]:
-        counts = None
-        if self._sampling.penalised:
-            counts = Counter(room.context[self._prompt_length :])
-            counts.update(prefix)
+        counts = self._sampling.counted(room.context, self._prompt_length, prefix)
         law = row.law(self._sampling, counts)
         if self._sampling.greedy:
             return [Draw(prefix, int(law.argmax()), None, row)]

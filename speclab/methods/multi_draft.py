@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from speclab.core.errors import UnsupportedModel
 from speclab.core.laws import Sampling
 from speclab.core.protocols import (
     DraftKit,
@@ -21,7 +20,7 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.trees import PENDING
-from speclab.methods.draft_tree import GrowingTree
+from speclab.methods.draft_tree import GrowingTree, check_attends
 from speclab.methods.merged_chains import ChainsOfOne, Draw, Prefix
 from speclab.methods.nested import first_drafts
 
@@ -202,11 +201,5 @@ class MultiDraft:
         """
         drafts = first_drafts(kit, 2 if self.models == "two" else 1, self.card.name)
         for draft in drafts:
-            if not draft.provides & {"tree_mask", "path_batch"}:
-                raise UnsupportedModel(
-                    f"The draft {draft.name} cannot attend to a tree.",
-                    "Choose the method draft-model, or another pair.",
-                    code="draft_no_tree",
-                    values={"draft": draft.name},
-                )
+            check_attends(draft)
         return MultiDraftRun(drafts, kit, self.num_speculative_tokens, self.num_drafts)

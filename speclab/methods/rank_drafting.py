@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -272,10 +271,7 @@ class RankTreeRun(ABC):
                 if path[-1] < len(choices.best):
                     yield path, (choices.best[path[-1]], None)
             return
-        counts = None
-        if self._sampling.penalised:
-            counts = Counter(room.context[self._prompt_length :])
-            counts.update(text[1:])
+        counts = self._sampling.counted(room.context, self._prompt_length, text[1:])
         q = choices.row().law(self._sampling, counts)
         for path in paths:
             if not q.any():
