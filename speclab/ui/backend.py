@@ -23,13 +23,29 @@ from speclab.ui.recorded import Recorded, read_index
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
+GPU_S = 60
+"""Seconds that a click asks ZeroGPU for. Who asks for more is refused sooner, and waits longer."""
+
+GPU_RESERVE_S = 10
+"""Of these, what is left for moving the model there and for judging what was drawn."""
+
+
+def on_zero_gpu() -> bool:
+    """Whether the lab runs on ZeroGPU, which ends a click's work after the seconds asked for."""
+    return bool(os.environ.get("SPACES_ZERO_GPU"))
+
+
+def work_limit_s(wanted_s: float) -> float:
+    """Return for how many seconds a click may work here, of those that are wanted."""
+    return min(wanted_s, float(GPU_S - GPU_RESERVE_S)) if on_zero_gpu() else wanted_s
+
 
 def keeps_texts() -> bool:
     """Whether a run's text can be kept for the session's next runs.
 
     Not on ZeroGPU: a run is another process there, and its text would not come back.
     """
-    return not os.environ.get("SPACES_ZERO_GPU")
+    return not on_zero_gpu()
 
 
 def usual_presets() -> dict[str, Preset]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from speclab.lab.labels import parse_label
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import read_pair, say
 from speclab.ui.measure_reports import label_text, pair_title, time_limit, where
 from speclab.ui.measure_sweep import read_methods
@@ -15,7 +15,7 @@ from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
 from speclab.ui.texts_measure import MEASURE
 
-LIMIT_S = 90.0
+LIMIT_S = work_limit_s(90.0)
 SHOWN = 8
 COLUMNS = ("setting", "speedup", "tau", "alpha", "c", "round")
 

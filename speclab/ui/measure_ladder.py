@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from speclab.figures.sweep import ladder_map, ladder_speeds
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import read_number, read_pair, say
 from speclab.ui.measure_reports import (
     interval,
@@ -22,7 +22,7 @@ from speclab.ui.prove_words import number
 from speclab.ui.running import StopFlag
 from speclab.ui.texts_measure import MEASURE
 
-LIMIT_S = 120.0
+LIMIT_S = work_limit_s(120.0)
 LIMITS: dict[str, tuple[float, float]] = {"num_prompts": (1, 24), "max_new_tokens": (8, 128)}
 USUAL = {"num_prompts": 9, "max_new_tokens": 32}
 COLUMNS = ("rung", "parameters", "alpha", "c", "best", "speedup", "modelled", "tau")

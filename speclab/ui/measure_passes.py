@@ -8,7 +8,7 @@ from typing import Any
 from speclab.core.theory import expected_tokens
 from speclab.figures.sweep import batch_costs, batch_speed
 from speclab.lab.batch_passes import BatchPlan, speed_by_batch, stops_helping_at
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import read_number, read_pair, say
 from speclab.ui.measure_reports import pair_title, recorded, recorded_report, time_limit, where
 from speclab.ui.prove_panel import Reply
@@ -16,7 +16,7 @@ from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
 from speclab.ui.texts_measure import MEASURE
 
-LIMIT_S = 60.0
+LIMIT_S = work_limit_s(60.0)
 PLAN = BatchPlan(batches=(1, 2, 4, 8, 16, 32), tokens=(1, 2, 3, 4, 5, 6, 8), passes=5)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from speclab.figures.sweep import predicted_against_measured, predicted_field
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
 from speclab.ui.measure_reports import (
     interval,
@@ -26,7 +26,7 @@ from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
 from speclab.ui.texts_measure import MEASURE
 
-LIMIT_S = 120.0
+LIMIT_S = work_limit_s(120.0)
 LIMITS: dict[str, tuple[float, float]] = {"num_prompts": (4, 48), "max_new_tokens": (8, 128)}
 USUAL = {"num_prompts": 18, "max_new_tokens": 32, "temperature": 0}
 USUAL_METHODS = ("draft-model", "prompt-lookup")

@@ -13,7 +13,7 @@ from speclab.core.errors import BadInput
 from speclab.figures.sweep import sweep_curves
 from speclab.lab.labels import parse_label
 from speclab.lab.sweep_axes import AXES, axis_named
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
 from speclab.ui.measure_reports import (
     interval,
@@ -33,7 +33,7 @@ from speclab.ui.running import StopFlag
 from speclab.ui.texts_measure import MEASURE
 
 BASELINE = "autoregressive"
-LIMIT_S = 120.0
+LIMIT_S = work_limit_s(120.0)
 LIMITS: dict[str, tuple[float, float]] = {"num_prompts": (1, 24), "max_new_tokens": (8, 128)}
 USUAL = {"axis": "gamma", "num_prompts": 9, "max_new_tokens": 32}
 USUAL_METHODS = ("draft-model", "prompt-lookup")

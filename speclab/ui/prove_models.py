@@ -13,7 +13,7 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.rules import RULES, rule_named
 from speclab.lab.fitting import fitting_params
-from speclab.ui.backend import Lab
+from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_reports import time_limit
 from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_running import Message
@@ -48,7 +48,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "top_k": (0, 200),
     "seed": (0, MAX_SEED),
 }
-LIMIT_S = 120.0
+LIMIT_S = work_limit_s(120.0)
 """Seconds that one proof may take: other visitors wait in line meanwhile."""
 MAX_POINTS = 200
 WEAK = 0.02

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from speclab.core.earlier_texts import TextStore
 from speclab.core.errors import NotEnoughMemory, SpeclabError
 from speclab.core.records import Round, Trace
 from speclab.ui import messages
-from speclab.ui.backend import Lab, keeps_texts, wait
+from speclab.ui.backend import GPU_S, Lab, keeps_texts, on_zero_gpu, wait
 from speclab.ui.custom import check_allowed
 from speclab.ui.session_texts import SessionTexts
 from speclab.ui.settings import Settings
@@ -47,13 +46,13 @@ class Update:
 
 def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap for ZeroGPU when the lab runs there; otherwise return the function itself."""
-    if not os.environ.get("SPACES_ZERO_GPU"):
+    if not on_zero_gpu():
         return function
     try:
         import spaces
     except ImportError:
         return function
-    return spaces.GPU(duration=60)(function)
+    return spaces.GPU(duration=GPU_S)(function)
 
 
 Snapshot = tuple[Trace | None, tuple[Round, ...], dict[str, str]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -14,10 +16,20 @@ from speclab.core.rules import RULES
 from speclab.core.rules.standard_pair import STANDARD_P, STANDARD_Q
 from speclab.lab.prove import ProveSpec
 from speclab.models.catalogue import load_pair
-from speclab.ui import measure_reports, prove_models
+from speclab.ui import (
+    measure_advice,
+    measure_ladder,
+    measure_passes,
+    measure_predict,
+    measure_reports,
+    measure_sweep,
+    prove_models,
+)
+from speclab.ui.backend import default_lab
 from speclab.ui.prove_models import proof_work
 from speclab.ui.prove_position import draw_reply, law_reply, numbers_reply
-from speclab.ui.running import StopFlag
+from speclab.ui.prove_running import ProofRunner
+from speclab.ui.running import Runner, StopFlag
 from speclab.ui.texts_prove import PROVE
 from speclab.ui.texts_prove_rules import SOURCE_ZH, shipped
 
@@ -162,6 +174,54 @@ def test_a_proof_that_the_visitor_stops_says_so(enough: int, op: str, said: str)
     for message in proof_work(spec, stop, "en")(load_pair("toy")):
         stop.raised = stop.raised or message.get("num_samples", 0) >= enough
     assert message["op"] == op and message["text"].startswith(said), message["text"]
+
+
+def loaded_again(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module as a process with this environment would load it."""
+    name = f"{module.__name__}_again"
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    assert spec is not None and spec.loader is not None
+    fresh = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, fresh)
+    spec.loader.exec_module(fresh)
+    return fresh
+
+
+PANELS = (
+    measure_advice,
+    measure_ladder,
+    measure_passes,
+    measure_predict,
+    measure_sweep,
+    prove_models,
+)
+
+
+@pytest.mark.parametrize("zero", [True, False])
+def test_on_zero_gpu_no_click_works_longer_than_it_asks_for(
+    zero: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is ended from outside judges nothing: the limit must come before."""
+    asked: list[float] = []
+
+    def gpu(duration: float) -> Callable:
+        asked.append(duration)
+        return lambda function: function
+
+    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=gpu))
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1" if zero else "")
+    lab = default_lab()
+    ProofRunner(lab, "en")._on_pair("toy", lambda pair: iter(()))
+    Runner(lab, "en")
+    panels = [loaded_again(panel, monkeypatch) for panel in PANELS]
+    limits = [panel.LIMIT_S for panel in panels]
+    if zero:
+        assert asked == [60, 60] and max(limits) == 50.0, "ten seconds to move there and to judge"
+    else:
+        assert asked == [] and limits == [90.0, 120.0, 60.0, 120.0, 120.0, 120.0]
+    for lang in ("en", "zh"):
+        said = panels[-1].options(lab, lang)["limit"]
+        assert re.findall(r"\d+", said) == [f"{limits[-1]:.0f}"]
 
 
 @pytest.mark.parametrize("text", ["0 0 0", "1 2 x", "1", "-1 2 3", "nan 1 1", "inf 1 1", ""])
