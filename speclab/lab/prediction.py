@@ -26,7 +26,7 @@ from speclab.lab.head_numbers import Measured
 from speclab.lab.labels import parse_label
 from speclab.lab.measuring import BASELINE, Prompt, shape_of
 from speclab.lab.round_costs import RoundCosts, Verify, fit_costs
-from speclab.lab.round_law import RoundCounts, RoundLaw, count_rounds
+from speclab.lab.round_law import RoundCounts, RoundLaw, Shape, count_rounds
 
 Key = tuple[str, float]
 """(label, temperature)."""
@@ -173,7 +173,7 @@ def predict_law(
     low, high = np.quantile(spread, [0.025, 0.975]) if spread else (plain / mine, plain / mine)
     depth, nodes, passes = mean_shape(law)
     ratio = costs.cost_ratio(method, nodes, passes)
-    full = sum(share * costs.round_s(method, *each, shape) for each, share in law.shapes)
+    full = sum(share * _round_s(costs, method, each, shape) for each, share in law.shapes)
     return Prediction(
         speedup=plain / mine,
         low=float(low),
@@ -198,16 +198,16 @@ def text_s(
     """
     seconds, rounds = [0.0], [0.0]
     chances_of = law.accepted_law_iid if iid else law.accepted_law
-    cached: dict[int, tuple[float, list[float]]] = {}
+    cached: dict[tuple[int, bool], tuple[float, list[float]]] = {}
     for left in range(1, tokens + 1):
-        room = min(left - 1, law.depth)
-        if room not in cached:
+        room, last = min(left - 1, law.depth), left == 1
+        if (room, last) not in cached:
             cost = sum(
-                share * costs.round_s(method, *_within(each, room), shape)
+                share * _round_s(costs, method, _within(each, room, last), shape)
                 for each, share in law.shapes
             )
-            cached[room] = cost, chances_of(room)
-        cost, chances = cached[room]
+            cached[room, last] = cost, chances_of(room)
+        cost, chances = cached[room, last]
         ends = [left - 1 - accepted for accepted in range(len(chances))]
         both = list(zip(chances, ends, strict=True))
         seconds.append(cost + sum(chance * seconds[end] for chance, end in both))
@@ -296,12 +296,24 @@ def _cut(law: RoundLaw, gamma: int | None) -> RoundLaw:
     return law if gamma is None else law.cut(gamma)
 
 
-def _within(shape: tuple[int, int, int], room: int) -> tuple[int, int, int]:
-    """Return a draft cut to the room there is, its nodes in proportion."""
-    depth, nodes, passes = shape
+def _round_s(costs: RoundCosts, method: str, drafted: Shape, shape: str) -> float:
+    """Return the seconds of a round with a draft of that size."""
+    depth, nodes, passes, passengers = drafted
+    return costs.round_s(method, depth, nodes, passes, shape, passengers)
+
+
+def _within(drafted: Shape, room: int, last: bool) -> Shape:
+    """Return a draft cut to the room there is, its nodes in proportion.
+
+    Args:
+        last: one token is left, so that nothing rides along either.
+    """
+    depth, nodes, passes, passengers = drafted
+    passengers = 0 if last else passengers
     if depth <= room:
-        return shape
-    return room, round(nodes * room / depth), min(passes, room) if passes >= depth else passes
+        return depth, nodes, passes, passengers
+    passes = min(passes, room) if passes >= depth else passes
+    return room, round(nodes * room / depth), passes, passengers
 
 
 def _resampled(counts: Sequence[RoundCounts]) -> list[list[RoundCounts]]:

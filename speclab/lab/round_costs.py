@@ -4,7 +4,7 @@ seconds of a request = prefill + rounds + outside
 prefill            = a + b * prompt tokens                     (by method: the draft's is in it)
 round              = drafting + target pass + other
 drafting           = a + b * passes + c * nodes                (by method)
-target pass        = plain pass * v(nodes + 1)                 (v from raw passes, see `bench`)
+target pass        = plain pass * v(1 + nodes + passengers)    (v from raw passes, see `bench`)
 other              = a + b * nodes                             (by method: rule, caches)
 outside            = a + b * rounds                            (all methods: opening, records)
 """
@@ -88,10 +88,18 @@ class RoundCosts:
     methods: Mapping[str, MethodCosts]
     outside: Linear
 
-    def round_s(self, method: str, depth: int, nodes: int, passes: float, shape: str) -> float:
-        """Return the seconds of one round that drafts so much."""
+    def round_s(
+        self,
+        method: str,
+        depth: int,
+        nodes: int,
+        passes: float,
+        shape: str,
+        passengers: int = 0,
+    ) -> float:
+        """Return the seconds of one round that drafts so much, and what rides in its pass."""
         costs = self.methods[method]
-        pass_s = self.target_step_s * self.verify[shape](nodes + 1)
+        pass_s = self.target_step_s * self.verify[shape](1 + nodes + passengers)
         draft_s = costs.drafting.of(passes, nodes) if depth else costs.looking.of()
         return draft_s + pass_s + costs.other.of(nodes)
 
@@ -157,12 +165,23 @@ def _fit_method(traces: Sequence[Trace]) -> MethodCosts:
 
 
 def verify_curves(costs: Mapping[str, Any]) -> dict[str, Verify]:
-    """Return v(n) by shape from measured tables, linear between the widths.
+    """Return v(n) by shape from measured tables.
 
     Args:
         costs: "chain" and, where trees were measured, "tree": v by n in decimal.
     """
-    from speclab.lab.bench import verify_cost_of
-
-    curves = {shape: verify_cost_of({"verify_cost": dict(table)}) for shape, table in costs.items()}
+    curves = {shape: verify_curve(dict(table)) for shape, table in costs.items()}
     return {"tree": curves["chain"], **curves}
+
+
+def verify_curve(table: Mapping[str, float]) -> Verify:
+    """Return v(n), linear between the widths; beyond them it rises as between the last two."""
+    widths, values = [int(n) for n in table], list(table.values())
+    rise = 0.0
+    if len(widths) > 1:
+        rise = max(0.0, (values[-1] - values[-2]) / (widths[-1] - widths[-2]))
+
+    def v(tokens: int) -> float:
+        return float(np.interp(tokens, widths, values)) + rise * max(0, tokens - widths[-1])
+
+    return v

@@ -16,8 +16,8 @@ import numpy as np
 from speclab.core.records import Round, Trace
 from speclab.core.trees import PENDING, TokenTree
 
-Shape = tuple[int, int, int]
-"""(depth, nodes, passes of whatever drafts) of one proposal."""
+Shape = tuple[int, int, int, int]
+"""(depth, nodes, passes of whatever drafts, passengers) of one proposal."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class RoundCounts:
     """Counts of one prompt.
 
     Attributes:
-        shapes: rounds by the shape of what they drafted, (0, 0, 0) where nothing was.
+        shapes: rounds by the shape of what they drafted, of depth 0 where nothing was.
         reached: rounds by depth d that accepted at least d tokens; `reached[0]` is all rounds.
         offered: rounds by depth d >= 1 that accepted d - 1 tokens and had a candidate after them.
     """
@@ -37,7 +37,8 @@ class RoundCounts:
     def add(self, round_: Round) -> None:
         """Count one round."""
         tree, accepted = round_.tree, round_.num_accepted
-        self.shapes[tree.max_depth, len(tree), round_.num_draft_forwards] += 1
+        passes, riding = round_.num_draft_forwards, round_.num_passengers
+        self.shapes[tree.max_depth, len(tree), passes, riding] += 1
         for depth in range(accepted + 1):
             self.reached[depth] += 1
         path = (PENDING, *round_.verdict.accepted)
@@ -75,7 +76,7 @@ class RoundLaw:
     """The law of a round.
 
     Attributes:
-        shapes: (depth, nodes, passes) with its share of all rounds.
+        shapes: (depth, nodes, passes, passengers) with its share of all rounds.
         offered: P(a candidate at depth d | d - 1 were accepted), d = 1, 2, ...
         rates: P(depth d accepted | a candidate there); 0 where none was seen.
         acceptance_rate: alpha: accepted / tested, a level of a tree counting as one position.
@@ -97,7 +98,7 @@ class RoundLaw:
             reached.update(each.reached)
             offered.update(each.offered)
         total = reached[0]
-        depths = range(1, 1 + max((depth for (depth, _, _) in shapes), default=0))
+        depths = range(1, 1 + max((depth for depth, *_ in shapes), default=0))
         tested = sum(offered[d] for d in depths)
         return cls(
             shapes=tuple((shape, n / total) for shape, n in sorted(shapes.items())),
@@ -115,7 +116,7 @@ class RoundLaw:
     @property
     def drafting_share(self) -> float:
         """Share of rounds that draft something."""
-        return sum(share for (depth, _, _), share in self.shapes if depth)
+        return sum(share for (depth, *_), share in self.shapes if depth)
 
     def cut(self, gamma: int) -> RoundLaw:
         """Return the law of the same drafts cut to their first `gamma` tokens; chains only.
@@ -124,9 +125,9 @@ class RoundLaw:
         this leaves out.
         """
         shapes: Counter[Shape] = Counter()
-        for (depth, nodes, passes), share in self.shapes:
+        for (depth, nodes, passes, riding), share in self.shapes:
             kept = min(depth, gamma)
-            shapes[kept, min(nodes, kept), _cut_passes(passes, depth, kept)] += share
+            shapes[kept, min(nodes, kept), _cut_passes(passes, depth, kept), riding] += share
         return RoundLaw(
             shapes=tuple(sorted(shapes.items())),
             offered=self.offered[:gamma],
@@ -148,7 +149,7 @@ class RoundLaw:
     def accepted_law_iid(self, room: int) -> list[float]:
         """Return the same from alpha alone: every position of a draft as likely as any other."""
         alpha, law = self.acceptance_rate, [0.0] * (min(room, self.depth) + 1)
-        for (depth, _, _), share in self.shapes:
+        for (depth, *_), share in self.shapes:
             last = min(depth, room)
             for accepted in range(last):
                 law[accepted] += share * alpha**accepted * (1.0 - alpha)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from fault_kit import begin
 from hypothesis import given
 from hypothesis import strategies as st
 from speed_kit import (
@@ -21,12 +24,19 @@ from speed_kit import (
 )
 
 from speclab.core.errors import BadInput
+from speclab.core.laws import Sampling
+from speclab.core.records import Timing
 from speclab.core.theory import expected_tokens
 from speclab.lab.head_numbers import Measured
+from speclab.lab.labels import parse_label
 from speclab.lab.measuring import BASELINE, Unit, point_of
 from speclab.lab.prediction import Fit, compare, fit, median_error, predict, text_s
-from speclab.lab.round_costs import Linear
+from speclab.lab.round_costs import Linear, MethodCosts, RoundCosts, verify_curve
 from speclab.lab.round_law import RoundCounts, RoundLaw
+from speclab.lab.runs import generate
+from speclab.methods import make_method
+from speclab.models.toy import ToyModel
+from speclab.models.toy_pair import load_toy
 
 RATES, TOKENS = (0.8, 0.7, 0.6, 0.5), 40
 LABEL = "draft-model:num_speculative_tokens=4"
@@ -61,7 +71,7 @@ def fitted() -> Fit:
 def chain_law(rates: tuple[float, ...], rounds: int = 1) -> RoundLaw:
     depth = len(rates)
     return RoundLaw(
-        shapes=(((depth, depth, depth), 1.0),),
+        shapes=(((depth, depth, depth, 0), 1.0),),
         offered=(1.0,) * depth,
         rates=rates,
         acceptance_rate=rates[0] if rates else 0.0,
@@ -91,7 +101,7 @@ def test_counts_of_a_round_by_hand() -> None:
     for round_ in trace.rounds[:10]:
         counts.add(round_)
     law = RoundLaw.of([counts])
-    assert counts.shapes == Counter({(3, 3, 3): 10})
+    assert counts.shapes == Counter({(3, 3, 3, 0): 10})
     assert law.offered == (1.0, 1.0, 0.0) and law.rates == (1.0, 0.0, 0.0)
     assert law.acceptance_rate == 0.5  # ten first tokens accepted, ten second ones refused
     assert law.tokens_per_pass() == 2.0
@@ -100,11 +110,15 @@ def test_counts_of_a_round_by_hand() -> None:
 def test_a_cut_chain_keeps_its_first_rates() -> None:
     law = chain_law(RATES).cut(2)
     assert law.tokens_per_pass() == pytest.approx(1 + 0.8 + 0.8 * 0.7)
-    assert law.shapes == (((2, 2, 2), 1.0),)
+    assert law.shapes == (((2, 2, 2, 0), 1.0),)
     one_pass = RoundLaw(
-        shapes=(((4, 4, 1), 1.0),), offered=(1.0,) * 4, rates=RATES, acceptance_rate=0.7, rounds=1
+        shapes=(((4, 4, 1, 7), 1.0),),
+        offered=(1.0,) * 4,
+        rates=RATES,
+        acceptance_rate=0.7,
+        rounds=1,
     )
-    assert one_pass.cut(2).shapes == (((2, 2, 1), 1.0),)
+    assert one_pass.cut(2).shapes == (((2, 2, 1, 7), 1.0),), "who rides along is not cut"
 
 
 def test_costs_are_found_again(fitted: Fit) -> None:
@@ -217,3 +231,107 @@ def test_what_was_not_fitted_is_refused(fitted: Fit) -> None:
         predict(fitted, ("prompt-lookup", 0.0), prompt_lengths=[3], max_new_tokens=8)
     with pytest.raises(BadInput, match="plain"):
         fit({(LABEL, 0.0): half(0)[LABEL, 0.0]}, VERIFY)
+
+
+# --- passengers -------------------------------------------------------------------------------
+
+LOOKAHEAD = "lookahead:window=3:ngram=3:guesses=2"
+
+
+def lookahead_half(first: int, count: int = 14) -> dict[tuple[str, float], Measured]:
+    """Return real toy runs of plain decoding and lookahead whose passes cost what the kit says."""
+    pair, made = load_toy(), {}
+    for label in (BASELINE, LOOKAHEAD):
+        method, params = parse_label(label)
+        traces = []
+        for number in range(first, first + count):
+            trace = generate(
+                pair,
+                (number % 3, number // 3 % 3, number // 9 % 3, number % 2),
+                method=method,
+                params=params,
+                sampling=Sampling(temperature=0.0),
+                max_new_tokens=TOKENS,
+                ignore_eos=True,
+                record_laws=False,
+            )
+            timed = [
+                replace(
+                    round_,
+                    timing=Timing(
+                        target_s=STEP_S * growing(1 + round_.num_drafted + round_.num_passengers),
+                        verify_s=PLAIN_OTHER_S,
+                    ),
+                )
+                for round_ in trace.rounds
+            ]
+            traces.append(replace(trace, rounds=tuple(timed), prefill_s=PREFILL_S))
+        made[label, 0.0] = measured_of(traces)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lookahead_halves() -> list[dict[tuple[str, float], Measured]]:
+    return [lookahead_half(0), lookahead_half(14)]
+
+
+def test_who_rides_along_is_in_the_price_of_a_pass(lookahead_halves) -> None:
+    seen, unseen = lookahead_halves
+    fitted = fit(seen, VERIFY)
+    shapes = fitted.labels[LOOKAHEAD, 0.0].law.shapes
+    assert max(riding for (_, _, _, riding), _ in shapes) == 3 * 2 - 1
+    (row,) = compare(fitted, unseen, points_of(unseen))
+    assert abs(row["error"]["positions"]) < 0.08
+    without = {
+        key: replace(each, counts=tuple(map(alone, each.counts)))
+        for key, each in fitted.labels.items()
+    }
+    (wrong,) = compare(replace(fitted, labels=without), unseen, points_of(unseen))
+    assert wrong["error"]["positions"] > 0.2, "control: passes of the drafted tokens alone"
+
+
+def alone(counts: RoundCounts) -> RoundCounts:
+    """Return the counts as if nobody rode along."""
+    shapes: Counter[Any] = Counter()
+    for (depth, nodes, passes, _), rounds in counts.shapes.items():
+        shapes[depth, nodes, passes, 0] += rounds
+    return replace(counts, shapes=shapes)
+
+
+def test_rows_of_a_pass_are_those_that_the_target_saw() -> None:
+    """Depth 0 with a full window is a wide pass; with one token to go nothing rides along."""
+    target = ToyModel.random(5, vocab_size=4)
+    decoding = begin(target, (0, 1, 2), method=make_method(*parse_label(LOOKAHEAD)), n=12)
+    del target.passes[:]
+    rounds = list(decoding)
+    counts = RoundCounts()
+    for round_ in rounds:
+        counts.add(round_)
+    rows = Counter(target.passes)
+    assert rows == Counter(
+        {
+            width: sum(n for shape, n in counts.shapes.items() if 1 + shape[1] + shape[3] == width)
+            for width in rows
+        }
+    )
+    law = RoundLaw(
+        shapes=(((0, 0, 0, 5), 1.0),), offered=(), rates=(), acceptance_rate=0.0, rounds=1
+    )
+    costs = RoundCosts(
+        target_step_s=1.0,
+        verify={"chain": growing},
+        methods={
+            "lookahead": MethodCosts(
+                prefill=Linear(), drafting=Linear(), other=Linear(), looking=Linear()
+            )
+        },
+        outside=Linear(),
+    )
+    seconds, passes = text_s(law, costs, "lookahead", "chain", 3)
+    assert passes == 3.0 and seconds == pytest.approx(2 * growing(6) + growing(1))
+
+
+def test_beyond_the_widths_a_pass_goes_on_rising() -> None:
+    curve = verify_curve({"1": 1.0, "3": 1.2, "5": 1.6})
+    assert [curve(n) for n in (1, 2, 4, 5, 10)] == pytest.approx([1.0, 1.1, 1.4, 1.6, 2.6])
+    assert verify_curve({"1": 1.0, "2": 0.9})(9) == 0.9 and verify_curve({"1": 1.0})(7) == 1.0
