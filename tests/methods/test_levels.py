@@ -15,8 +15,9 @@ from speclab.core.protocols import DraftKit, Method, Proposal, Room, VerifyRule,
 from speclab.core.randomness import Exhaustive, Randomness, Seeded
 from speclab.core.records import Verdict
 from speclab.core.rules import RULES, lossless_rules
+from speclab.core.rules.k_seq import price
 from speclab.core.trees import PENDING
-from speclab.engine.loop import Decoding, Limits, decode_round
+from speclab.engine.loop import Decoding, Limits, RoundOutcome, decode_round
 from speclab.methods import make_method, nested
 from speclab.methods.nested import FollowingTokens, SpeculatedDraft, TableDraft, common_prefix
 from speclab.models.toy import ToyModel
@@ -403,3 +404,62 @@ def test_two_models_take_turns_and_say_so() -> None:
     assert proposal.evidence[0].values == (0, 0, 1, 0, 0, 1)
     greedy = method.start(kit_of((one, one, two), (0,), GREEDY)).propose(room, Seeded(0))
     assert greedy.tree.tokens == (1, 2, 4) and greedy.draft_probs == (None,) * 3
+
+
+# --- K-SEQ and twins ------------------------------------------------------------------------------
+
+TWIN_P, TWIN_Q = np.array([0.5, 0.3, 0.2]), np.array([0.7, 0.2, 0.1])
+
+
+def verdicts(method: Method, rule: str):
+    """Yield every outcome of one round with its probability."""
+    models = [ToyModel.constant(law) for law in (TWIN_P, TWIN_Q)]
+    path: list[int] | None = []
+    while path is not None:
+        rng, session = Exhaustive(path=path), models[0].open((0,))
+        room = Room(context=session.tokens, max_depth=9, max_nodes=64)
+        run = method.start(kit_of(models, (0,)))
+        yield (
+            rng,
+            decode_round(session, run, RULES[rule], rng, room=room, sampling=Sampling()),
+        )
+        path = rng.next_path()
+
+
+def second_twin(outcome: RoundOutcome) -> bool:
+    """Whether the first accepted token is a later sibling of the same token, refused before."""
+    tree, accepted = outcome.proposal.tree, outcome.verdict.accepted
+    earlier = [child for child in tree.children(PENDING) if accepted and child < accepted[0]]
+    return any(tree.tokens[child] == tree.tokens[accepted[0]] for child in earlier)
+
+
+def test_what_k_seq_loses_on_twins_is_what_the_docstring_says() -> None:
+    """K = 2 chains of 2 tokens, by hand: a round that accepts the second twin ends there.
+
+    f(x) = q(x) a(x) is accepted and r(x) = q(x) - f(x) refused per test; A1 and A2 accept one of
+    one and one of two candidates after it. Going on with both chains would emit the sum of
+    f(x) r(x) A2 more.
+    """
+    method = make_method("multi-draft", {"num_drafts": 2, "num_speculative_tokens": 2})
+    first_law, accepted, ended, twins = np.zeros(3), 0.0, 0.0, 0.0
+    for rng, outcome in verdicts(method, "k-seq"):
+        first_law[outcome.emitted[0]] += rng.weight
+        accepted += rng.weight * len(outcome.verdict.accepted)
+        if second_twin(outcome):
+            twins += rng.weight
+            ended += rng.weight * (len(outcome.verdict.accepted) == 1)
+    assert first_law == pytest.approx(TWIN_P, abs=1e-12), "lossless"
+    two, one = price(TWIN_P, TWIN_Q, 2), price(TWIN_P, TWIN_Q, 1)
+    f = np.minimum(TWIN_Q, TWIN_P / two.rho)
+    r = TWIN_Q - f
+    beta, a1, a2 = f.sum(), one.beta, 1.0 - (1.0 - two.beta) ** 2
+    assert twins == pytest.approx(f @ r, abs=1e-12) == ended
+    built = a2 + f @ (TWIN_Q * a2 + (1.0 - TWIN_Q) * a1) + f @ ((1.0 - beta - r) * a1)
+    assert accepted == pytest.approx(built, abs=1e-12)
+    lost = twins * a2
+    assert 0.02 < lost < 0.05 * (1.0 + built), "a little less per pass"
+    for rule in ("token", "siblings-iid"):
+        met = sum(rng.weight for rng, outcome in verdicts(method, rule) if second_twin(outcome))
+        assert met == 0.0, f"{rule} leaves nothing of a token that it refused"
+    want = target_law(TARGET, PROMPT, Sampling(), LIMITS)
+    assert largest_difference(law_of(method, "k-seq", Sampling()), want) < 1e-12
