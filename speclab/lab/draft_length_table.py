@@ -19,15 +19,10 @@ from typing import Any
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.lab.bench import (
-    measure_costs,
-    processor_name,
-    prompts_to_warm,
-    thread_count,
-    verify_cost_of,
-)
+from speclab.lab.bench import processor_name, prompts_to_warm, thread_count
 from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.calibration import QuietMachine
+from speclab.lab.pass_costs import measure_costs, verify_cost_of
 from speclab.lab.race import warm_tokens
 from speclab.lab.runs import ParamValue, open_run, provenance
 from speclab.models.pair import Pair

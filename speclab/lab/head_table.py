@@ -17,11 +17,12 @@ from typing import Any
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.trees import PENDING, TokenTree
-from speclab.lab.bench import measure_costs, processor_name, thread_count, time_ours
+from speclab.lab.bench import processor_name, thread_count, time_ours
 from speclab.lab.bench_prompts import unseen_prompts
 from speclab.lab.head_files import head_facts
 from speclab.lab.head_numbers import Measured, row, tau_ratio
 from speclab.lab.head_plan import RULE, HeadPlan, Setting, settings_for
+from speclab.lab.pass_costs import measure_costs
 from speclab.lab.runs import provenance
 from speclab.models.catalogue import PAIRS
 from speclab.models.pair import Pair

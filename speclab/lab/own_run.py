@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from speclab.core.theory import walltime_speedup
-from speclab.lab.bench import BASELINE, measure_costs, time_ours, verify_cost_of, widths_of
+from speclab.lab.bench import BASELINE, time_ours
+from speclab.lab.pass_costs import measure_costs, verify_cost_of, widths_of
 from speclab.models.pair import Pair
 from speclab.stats.counters import acceptance_rate, block_efficiency
 from speclab.stats.intervals import paired_ratio_interval

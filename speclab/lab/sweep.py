@@ -26,7 +26,6 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.lab.bench import measure_costs
 from speclab.lab.head_numbers import Measured
 from speclab.lab.labels import parse_label
 from speclab.lab.measuring import (
@@ -42,6 +41,7 @@ from speclab.lab.measuring import (
     plain_types,
     point_of,
 )
+from speclab.lab.pass_costs import measure_costs
 from speclab.lab.sweep_axes import Axis, Value, axis_named, label_at, methods_for
 from speclab.lab.sweep_prompts import families_of, least_length, prompts_of, prompts_of_length
 from speclab.lab.sweep_theory import theory_lines

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from speclab.core.theory import break_even, ideal_verify_cost, walltime_speedup
-from speclab.lab.bench import BASELINE, verify_cost_of
+from speclab.lab.bench import BASELINE
+from speclab.lab.pass_costs import verify_cost_of
 
 Point = Mapping[str, Any]
 

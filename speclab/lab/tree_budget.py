@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from speclab.core.errors import BadInput
-from speclab.lab.bench import verify_cost_of
+from speclab.lab.pass_costs import verify_cost_of
 from speclab.lab.tree_exact import chain_of
 from speclab.methods.rank_trees import Accuracies, RankTree, expected_tokens, search_tree
 

@@ -168,7 +168,7 @@ def measure_live(lab: Lab, lang: str, pair: str) -> Iterator[tuple[str, dict[str
                 yield status, None
                 continue
             yield WORDS_LEARN[lang]["measuring"], None
-            from speclab.lab.bench import measure_costs
+            from speclab.lab.pass_costs import measure_costs
 
             costs = measure_costs(loaded, repeats=LIVE_REPEATS)
             ms = f"{1e3 * costs['target_step_s']:.2f}"

@@ -36,7 +36,7 @@ def curves_reply(given: dict[str, Any]) -> Reply:
     Raises:
         BadInput: for values that no draft has, or a report that is not there.
     """
-    from speclab.lab.bench import verify_cost_of
+    from speclab.lab.pass_costs import verify_cost_of
 
     costs, verify_cost = given["costs"], ideal_verify_cost
     if isinstance(costs, dict):

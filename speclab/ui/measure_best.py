@@ -16,8 +16,8 @@ from speclab.core.theory import (
     walltime_speedup,
 )
 from speclab.figures.measure import speed_over_gamma
-from speclab.lab.bench import VERIFY_WIDTHS, verify_cost_of
 from speclab.lab.labels import gamma_of, parse_label
+from speclab.lab.pass_costs import VERIFY_WIDTHS, verify_cost_of
 from speclab.lab.published import TABLES, PublishedTable
 from speclab.ui.backend import Lab
 from speclab.ui.heads_tree import joined
@@ -259,7 +259,7 @@ def measure_plan(lab: Lab, given: Mapping[str, Any], stop: StopFlag, lang: str) 
     title = pair_title(lab, name, lang)
 
     def work(pair: Any) -> Iterator[Message]:
-        from speclab.lab.bench import measure_costs
+        from speclab.lab.pass_costs import measure_costs
 
         yield {"op": "progress", "text": words["best_measuring"].format(pair=title)}
         costs = measure_costs(pair, repeats=PASSES)

@@ -17,22 +17,14 @@ from tiny_pairs import tiny_handle
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.lab import bench, measuring, peer_llama_cpp
-from speclab.lab.bench import (
-    BenchPlan,
-    by_turns,
-    measure_costs,
-    prompts_to_warm,
-    run_bench,
-    time_arrivals,
-    verify_cost_of,
-    widths_of,
-)
+from speclab.lab.bench import BenchPlan, prompts_to_warm, run_bench, time_arrivals
 from speclab.lab.bench_prompts import bench_prompts
 from speclab.lab.bench_report import reference_lines
 from speclab.lab.bench_rows import Timed, _rates, by_arrival
 from speclab.lab.calibration import QuietMachine
 from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.memo_bench import time_memo
+from speclab.lab.pass_costs import by_turns, measure_costs, verify_cost_of, widths_of
 from speclab.lab.peers import generation_config, transformers_runners
 from speclab.models.pair import Pair
 from speclab.stats.pace import pace_of

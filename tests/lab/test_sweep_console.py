@@ -64,7 +64,7 @@ def quick(monkeypatch, pocket) -> None:
     def few(pair, repeats=1, **more):
         return measure(pair, 1, **more)
 
-    from speclab.lab.bench import measure_costs as measure
+    from speclab.lab.pass_costs import measure_costs as measure
 
     for module in ("sweep", "prediction_run", "draft_ladder"):
         monkeypatch.setattr(f"speclab.lab.{module}.measure_costs", few)
