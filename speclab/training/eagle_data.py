@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from speclab.core.errors import BadInput
-from speclab.models.loading import ASSETS
+from speclab.models.weight_files import ASSETS
 from speclab.training import loop
 from speclab.training.head_states import (
     ROW_LENGTH,

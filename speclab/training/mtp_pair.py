@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from speclab.models.catalogue import load_pair
-from speclab.models.loading import ASSETS
+from speclab.models.weight_files import ASSETS
 from speclab.training import export, loop
 from speclab.training.eagle import head_config
 from speclab.training.mtp import (

@@ -11,7 +11,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from speclab.models.catalogue import load_pair
-from speclab.models.loading import ASSETS
+from speclab.models.weight_files import ASSETS
 from speclab.training import export, loop
 from speclab.training.pocket_data import CONTEXT, VOCABULARY, CorpusSize, Data, prepare_data
 from speclab.training.skip import SkipRecipe, exit_numbers, mean_of, train_skip

@@ -27,7 +27,8 @@ from speclab.lab.peers import (
 )
 from speclab.lab.runs import generate
 from speclab.models.pair import Pair
-from speclab.models.transformer import TransformerHandle, VocabMap
+from speclab.models.transformer import TransformerHandle
+from speclab.models.vocab_map import VocabMap
 from speclab.stats.pace import pace_of
 
 LABELS = ("draft-model:num_speculative_tokens=3", "prompt-lookup")

@@ -17,8 +17,8 @@ from speclab.lab.prove_case import ProveSpec
 from speclab.lab.prove_exact import prove_exact
 from speclab.lab.runs import open_run
 from speclab.models.catalogue import load_pair
-from speclab.models.loading import ASSETS, bundled_hash
 from speclab.models.pair import Pair
+from speclab.models.weight_files import ASSETS, bundled_hash
 from speclab.stats.counters import block_efficiency
 
 HEADS = {"eagle-1": "eagle1", "eagle-2": "eagle1", "eagle-3": "eagle3"}

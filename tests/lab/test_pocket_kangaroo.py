@@ -20,8 +20,8 @@ from speclab.lab.prove_exact import prove_exact
 from speclab.lab.runs import open_run
 from speclab.models.catalogue import PAIRS, load_pair
 from speclab.models.heads.files import read_tensors
-from speclab.models.loading import ASSETS, bundled_hash
 from speclab.models.pair import Pair
+from speclab.models.weight_files import ASSETS, bundled_hash
 from speclab.stats.counters import block_efficiency
 
 ADAPTERS = ("pocket", "smollm2-135m")

@@ -28,9 +28,9 @@ from speclab.models.heads.mtp import MtpFlags
 from speclab.models.heads.mtp_files import MtpHandle, load_head
 from speclab.models.heads.mtp_flags import choose_flags
 from speclab.models.heads.shelf import LOADERS
-from speclab.models.loading import ASSETS, bundled_hash
 from speclab.models.pair import Pair
 from speclab.models.transformer import TransformerHandle
+from speclab.models.weight_files import ASSETS, bundled_hash
 from speclab.stats.counters import block_efficiency
 
 HEADS = {"mtp": "mtp", "parallel-mtp": "parallel_mtp"}

@@ -32,8 +32,8 @@ from speclab.lab.race_plan import (
 )
 from speclab.lab.record_traces import FOLDER, RACES
 from speclab.methods import METHODS, make_method
-from speclab.models.loading import ASSETS, bundled_hash
 from speclab.models.toy_pair import load_toy
+from speclab.models.weight_files import ASSETS, bundled_hash
 from speclab.stats.pace import pace_of, speedup_over
 
 PLAIN = Sampling(temperature=0.0)
@@ -279,3 +279,11 @@ def test_memory_added_is_of_the_draft_or_the_heads_that_a_lane_uses() -> None:
         if needs == {"draft_model"}:
             assert memory.parameters == runs.traces[0].spec.drafts[0].num_parameters
             assert memory.share == pytest.approx(0.0877, abs=1e-3)
+
+
+def test_the_memory_of_a_four_bit_copy_is_not_said_to_be_none() -> None:
+    trace = recorded(RECORDED[0]).runs[0].traces[0]
+    assert (
+        added_memory(replace(trace, spec=replace(trace.spec, method="early-exit"))).parameters == 0
+    )
+    assert added_memory(replace(trace, spec=replace(trace.spec, method="quantspec"))) is None

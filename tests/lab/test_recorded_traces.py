@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speclab.core.records import Trace
-from speclab.models.loading import ASSETS, bundled_hash
+from speclab.models.weight_files import ASSETS, bundled_hash
 from speclab.stats.counters import acceptance_rate, block_efficiency
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "traces"

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from speclab.models.loading import ASSETS
+from speclab.models.weight_files import ASSETS
 
 FROZEN = {
     "pocket/target/model.safetensors": (

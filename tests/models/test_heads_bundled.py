@@ -10,8 +10,8 @@ import pytest
 
 from speclab.models.catalogue import load_pair
 from speclab.models.heads.shelf import LOADERS
-from speclab.models.loading import ASSETS
 from speclab.models.pair import Pair
+from speclab.models.weight_files import ASSETS
 
 FOLDERS = sorted(path.parent for path in (ASSETS / "heads").glob("*/*/manifest.json"))
 POCKET = [folder.name for folder in FOLDERS if folder.parent.name == "pocket"]

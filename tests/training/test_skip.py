@@ -14,7 +14,8 @@ import torch
 from tiny_models import tiny
 from torch import Tensor
 
-from speclab.models.loading import ASSETS, load_model, locate
+from speclab.models.loading import load_model
+from speclab.models.weight_files import ASSETS, locate
 from speclab.training import skip_pair
 from speclab.training.pocket_data import Data
 from speclab.training.skip import (

@@ -31,7 +31,7 @@ from speclab.models.heads.files import (
     read_tensors,
     refuse_unknown,
 )
-from speclab.models.loading import ASSETS
+from speclab.models.weight_files import ASSETS
 
 SHAPE_KEYS = (
     "hidden_size",
