@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from speclab.core.records import Round
-from speclab.lab.runs import LiveRun
+from speclab.lab.live_run import LiveRun
 from speclab.stats.counters import summarise
 
 STYLES = {

@@ -22,7 +22,8 @@ from speclab.core.roofline import ModelShape
 from speclab.lab.batch_passes import batch_pass
 from speclab.lab.bench import BenchPlan, run_bench
 from speclab.lab.hardware import shape_named
-from speclab.lab.runs import memory_guard, provenance
+from speclab.lab.live_run import memory_guard
+from speclab.lab.runs import provenance
 from speclab.models.catalogue import load_pair
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import datetime
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -14,15 +13,24 @@ from typing import Any
 import numpy as np
 
 from speclab.core.earlier_texts import EarlierTexts, TextStore
-from speclab.core.errors import BadInput, NotEnoughMemory, UnsupportedModel
+from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.protocols import DraftKit, Method, VerifyRule, needed, provided, taps_of
+from speclab.core.protocols import (
+    DraftKit,
+    DraftRun,
+    Method,
+    VerifyRule,
+    needed,
+    provided,
+    taps_of,
+)
 from speclab.core.randomness import Seeded
-from speclab.core.records import ModelId, Round, RunSpec, Trace
+from speclab.core.records import ModelId, RunSpec, Trace
 from speclab.core.rules import rule_named
 from speclab.engine.clocks import WallClock
 from speclab.engine.loop import Decoding, Limits
 from speclab.engine.recording import LawRecorder, record_counts
+from speclab.lab.live_run import LiveRun, memory_guard
 from speclab.lab.run_warnings import run_warnings
 from speclab.lab.session_texts import texts_for
 from speclab.methods import heads_of, make_method
@@ -94,123 +102,6 @@ def model_id(handle: Any, dtype: str) -> ModelId:
     )
 
 
-@contextmanager
-def memory_guard(when: str) -> Iterator[None]:
-    """Turn running out of memory into an error for people.
-
-    Raises:
-        NotEnoughMemory: saying when it happened.
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        from speclab.models.transformer import is_out_of_memory
-
-        if not is_out_of_memory(error):
-            raise
-        raise NotEnoughMemory(
-            f"Memory ran out {when}.",
-            "Use a shorter prompt, fewer tokens or a smaller pair.",
-            code="out_of_memory",
-            values={"when": when},
-        ) from error
-
-
-class LiveRun:
-    """A run on its way: iterate it for its rounds, ask `trace()` at any time.
-
-    Attributes:
-        spec: everything needed to run it again.
-        prompt_tokens: token ids of the prompt.
-        prefill_s: seconds of target and draft prefill.
-        rounds: the rounds so far.
-        warnings: sentences for the user.
-    """
-
-    def __init__(
-        self,
-        pair: Pair,
-        spec: RunSpec,
-        prompt_tokens: tuple[int, ...],
-        decoding: Decoding,
-        prefill_s: float,
-        warnings: tuple[str, ...] = (),
-        store: TextStore | None = None,
-    ) -> None:
-        self.spec, self.prompt_tokens, self.prefill_s = spec, prompt_tokens, prefill_s
-        self.rounds: list[Round] = []
-        self.warnings = warnings
-        self._pair, self._decoding, self._store = pair, decoding, store
-        self._iterator = iter(decoding)
-
-    def __iter__(self) -> Iterator[Round]:
-        return self
-
-    def __next__(self) -> Round:
-        with memory_guard(f"in round {len(self.rounds) + 1}"):
-            round_ = next(self._iterator, None)
-        if round_ is None:
-            self._remember()
-            raise StopIteration
-        self.rounds.append(round_)
-        return round_
-
-    @property
-    def emitted(self) -> tuple[int, ...]:
-        """Token ids emitted so far."""
-        return tuple(self._decoding.emitted)
-
-    def close(self) -> None:
-        """End the run now and release its caches."""
-        self._iterator.close()  # type: ignore[attr-defined]
-        self._decoding.run.close()
-        self._decoding.session.close()
-        self._remember()
-
-    def _remember(self) -> None:
-        """Leave the text to later runs of the session; one without a new token is not a text."""
-        store, self._store = self._store, None
-        if store is not None and self.emitted:
-            store.add((*self.prompt_tokens, *self.emitted))
-
-    def piece(self, token: int) -> bytes:
-        """Return the bytes of a token id."""
-        return self._pair.codec.piece(token)
-
-    def pieces(self, rounds: Sequence[Round]) -> dict[str, str]:
-        """Return the bytes, base64, of every token id that `rounds` mention."""
-        return encode_pieces(tokens_mentioned(rounds), self._pair.codec.piece)
-
-    def trace(self) -> Trace:
-        """Return everything so far as a trace."""
-        return Trace(
-            spec=self.spec,
-            prompt_tokens=self.prompt_tokens,
-            rounds=tuple(self.rounds),
-            prefill_s=self.prefill_s,
-            pieces=self.pieces(self.rounds)
-            | encode_pieces(set(self.prompt_tokens), self._pair.codec.piece),
-            warnings=self.warnings,
-            ended_by=self._decoding.stop_reason,
-        )
-
-
-def tokens_mentioned(rounds: Sequence[Round]) -> set[int]:
-    """Return every token id that appears in `rounds`."""
-    tokens: set[int] = set()
-    for round_ in rounds:
-        tokens.update(round_.tree.tokens, round_.emitted, (round_.verdict.next_token,))
-        tokens.update(f.drawn_token for f in round_.verdict.flips if f.drawn_token is not None)
-        for part in (*round_.slices, *round_.evidence):
-            tokens.update(part.tokens)
-    return tokens
-
-
-def encode_pieces(tokens: set[int], piece: Callable[[int], bytes]) -> dict[str, str]:
-    """Return base64 bytes by decimal token id."""
-    return {str(token): base64.b64encode(piece(token)).decode() for token in sorted(tokens)}
-
-
 def open_run(
     pair: Pair,
     prompt: str | Sequence[int],
@@ -254,54 +145,102 @@ def open_run(
     sampling = sampling or Sampling()
     chosen, judge = make_method(method, dict(params or {})), rule_named(rule, rule_params)
     check_compatible(chosen, judge, pair, sampling)
-    rng = Seeded(seed)
-    earlier = texts_for(store, pair)
+    rng, earlier = Seeded(seed), texts_for(store, pair)
     tokens = _prompt_tokens(pair, prompt, chat)
-    stop_strings = (stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings)
     limits = Limits(
         max_new_tokens=max_new_tokens,
         max_context=pair.target.max_context,
         eos_ids=frozenset() if ignore_eos else pair.eos_ids,
-        stop_strings=stop_strings,
+        stop_strings=(stop_strings,) if isinstance(stop_strings, str) else tuple(stop_strings),
     )
-    clock = WallClock(pair.device)
     mirror, verifier = _choose_verifier(verifier, judge, pair.device, record_laws)
-    with memory_guard("while the heads were loaded"):
-        heads = {name: pair.heads[name] for name in heads_of(chosen)}
-    begun = clock.now()
-    with memory_guard("during prefill"):
-        session = pair.target.open(tokens, taps_of(chosen, heads))
-        run = chosen.start(_kit(pair, heads, tokens, sampling, limits, session, clock, earlier))
-    prefill_s = clock.now() - begun
+    start = _start(pair, chosen, tokens, sampling, limits, earlier)
     decoding = Decoding(
-        session=session,
-        run=run,
+        session=start.session,
+        run=start.run,
         rule=judge,
         rng=rng,
         sampling=sampling,
         limits=limits,
         piece=pair.codec.piece,
         record=LawRecorder(pair.dtype, sampling.greedy) if record_laws else record_counts,
-        clock=clock,
+        clock=start.clock,
         mirror=mirror,
         cancelled=cancelled,
     )
-    spec = RunSpec(
-        method=method,
-        params={param.name: getattr(chosen, param.name) for param in chosen.card.params},
-        rule=rule,
-        rule_params=dict(judge.values),
-        pair=pair.name,
-        target=model_id(pair.target, pair.dtype),
-        drafts=tuple(
-            model_id(draft, pair.dtype)
-            for draft in (*pair.drafts_for(needed(chosen)), *heads.values())
-            if hasattr(draft, "name")
-        ),
+    spec = _spec_of(
+        pair,
+        chosen,
+        judge,
+        limits,
+        start.heads,
         sampling=sampling,
         seed=seed,
-        max_new_tokens=max_new_tokens,
-        stop_strings=stop_strings,
+        ignore_eos=ignore_eos,
+        chat=chat,
+        verifier=verifier,
+    )
+    warnings = run_warnings(pair, chosen, tokens, limits, earlier)
+    return LiveRun(pair, spec, tokens, decoding, start.prefill_s, warnings, store=store)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """What stands ready after the prefill, which took `prefill_s` seconds."""
+
+    session: Any
+    run: DraftRun
+    heads: Mapping[str, Any]
+    clock: WallClock
+    prefill_s: float
+
+
+def _start(
+    pair: Pair,
+    method: Method,
+    tokens: tuple[int, ...],
+    sampling: Sampling,
+    limits: Limits,
+    earlier: EarlierTexts | None,
+) -> _Start:
+    """Load the heads, prefill the target and begin the method; only the last two are timed."""
+    with memory_guard("while the heads were loaded"):
+        heads = {name: pair.heads[name] for name in heads_of(method)}
+    clock = WallClock(pair.device)
+    begun = clock.now()
+    with memory_guard("during prefill"):
+        session = pair.target.open(tokens, taps_of(method, heads))
+        run = method.start(_kit(pair, heads, tokens, sampling, limits, session, clock, earlier))
+    return _Start(session=session, run=run, heads=heads, clock=clock, prefill_s=clock.now() - begun)
+
+
+def _spec_of(
+    pair: Pair,
+    method: Method,
+    rule: VerifyRule,
+    limits: Limits,
+    heads: Mapping[str, Any],
+    *,
+    sampling: Sampling,
+    seed: int,
+    ignore_eos: bool,
+    chat: bool | None,
+    verifier: str,
+) -> RunSpec:
+    """Return everything that is needed to run it again, with the provenance of what ran."""
+    drafts = (*pair.drafts_for(needed(method)), *heads.values())
+    return RunSpec(
+        method=method.card.name,
+        params={param.name: getattr(method, param.name) for param in method.card.params},
+        rule=rule.name,
+        rule_params=dict(rule.values),
+        pair=pair.name,
+        target=model_id(pair.target, pair.dtype),
+        drafts=tuple(model_id(each, pair.dtype) for each in drafts if hasattr(each, "name")),
+        sampling=sampling,
+        seed=seed,
+        max_new_tokens=limits.max_new_tokens,
+        stop_strings=limits.stop_strings,
         ignore_eos=ignore_eos,
         chat=bool(pair.codec.chat_by_default if chat is None else chat),
         device=pair.device,
@@ -309,8 +248,6 @@ def open_run(
         versions=provenance(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-    warnings = run_warnings(pair, chosen, tokens, limits, earlier)
-    return LiveRun(pair, spec, tokens, decoding, prefill_s, warnings, store=store)
 
 
 def _choose_verifier(

@@ -15,7 +15,8 @@ from speclab.core.earlier_texts import TextStore
 from speclab.core.protocols import DraftKit, Method, Proposal, Room
 from speclab.core.randomness import Seeded
 from speclab.core.records import ModelId, RunSpec, Trace
-from speclab.lab.runs import LiveRun, open_run
+from speclab.lab.live_run import LiveRun
+from speclab.lab.runs import open_run
 from speclab.methods import make_method
 from speclab.methods.prompt_lookup import NgramIndex
 from speclab.models.pair import Pair
