@@ -10,6 +10,7 @@ from typing import Literal
 
 from speclab.core.codec import decode_record, encode_record
 from speclab.core.errors import TraceFormatError
+from speclab.core.evidence import Evidence, check_evidence
 from speclab.core.laws import Sampling
 from speclab.core.trees import EMPTY_TREE, TokenTree
 
@@ -119,60 +120,18 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """One thing a method wants a learner to see.
+class DraftPass:
+    """One pass of a draft model.
 
     Attributes:
-        kind: one of a closed set the figures know how to draw. `grown` says what a dynamic tree
-            looked at besides the nodes it kept.
-        node: the node it concerns; -1 for the whole proposal.
-        start, stop: a span of absolute positions (`copied_from`: of this text; with a node, what
-            the path that ends there was copied from), else 0.
-        value: a number (`head`: which head; `pool_hit`: how many guesses the pool had;
-            `from_earlier_text`: tokens of the match that an earlier text of the session gave;
-            `window`: its columns, the pending token's included; `survived`: how many guesses the
-            pass before left as they were; `layers`: the exit layer, or 0 where layers are skipped;
-            `retokenised`: tokens that the draft needed for the same text; `confidence`: a
-            probability; `grown`: how many candidates are left out here, of the least probable
-            ones; `draft_length`: how many tokens were planned at most; `stopped_early`: the chance
-            of a rejection that ended the draft, 0 for another reason).
-        values: `confidence`: per node how probable the draft takes its whole path to be [n];
-            `grown`: the same per candidate [m].
-            `retokenised`: per node the share of the draft's law on tokens that the target has [n].
-            `layers`: per layer the share of it that drafts, 0 to 1 [layers], or, where
-            sublayers are skipped, per sublayer whether it drafts, attention before MLP [2 layers];
-            `level`: per node which drafter it comes from, 0 for the one next to the target [n];
-            `survived`: per node how many passes left it as it is [n]; `pool_hit`: per node 1 where
-            the pool gave it, if other nodes came from elsewhere [n].
-        tokens, parents: `grown`: candidates that were not kept, parents first [m]; a parent is -1,
-            a node, or n + j for candidate j; `window`: the passengers of the pass.
-        expanded: `grown`: the nodes and candidates fed to the head, in that order, so numbered.
+        draft: which draft model of the pair, 0 for the first. tokens: new ones in the pass.
+        cached: tokens before them, whose keys and values it read. rows: that it returned.
     """
 
-    kind: Literal[
-        "copied_from",
-        "no_match",
-        "head",
-        "pool_hit",
-        "stopped_early",
-        "confidence",
-        "grown",
-        "draft_length",
-        "from_earlier_text",
-        "window",
-        "layers",
-        "level",
-        "retokenised",
-        "survived",
-    ]
-    node: int = -1
-    start: int = 0
-    stop: int = 0
-    value: float = 0.0
-    values: tuple[float, ...] = ()
-    tokens: tuple[int, ...] = ()
-    parents: tuple[int, ...] = ()
-    expanded: tuple[int, ...] = ()
+    draft: int = 0
+    tokens: int
+    cached: int
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +144,8 @@ class Round:
         tree: what was drafted.
         sampled: per node, whether it was drawn from a law (else deterministic) [n].
         num_draft_forwards: draft model passes spent on this proposal.
+        draft_passes: each of them, those of smaller drafts included, where they are not the usual
+            ones (one token each); else ().
         evidence: what the method shows.
         verdict: the rule's decision.
         emitted: tokens that came out, after EOS, stop string or limit.
@@ -199,6 +160,7 @@ class Round:
     tree: TokenTree = EMPTY_TREE
     sampled: tuple[bool, ...] = ()
     num_draft_forwards: int = 0
+    draft_passes: tuple[DraftPass, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     verdict: Verdict
     emitted: tuple[int, ...]
@@ -369,7 +331,7 @@ def _check_consistent(trace: Trace) -> None:
         ):
             raise TraceFormatError(f"{where}.verdict.accepted is no path of the tree: {path}.")
         for place, item in enumerate(round_.evidence):
-            _check_evidence(item, round_, f"{where}.evidence[{place}]")
+            check_evidence(item, size, round_.context_length, f"{where}.evidence[{place}]")
         for place, flip in enumerate(round_.verdict.flips):
             if not 0 <= flip.node < size:
                 raise TraceFormatError(f"{where}.verdict.flips[{place}] names node {flip.node}.")
@@ -380,25 +342,3 @@ def _check_consistent(trace: Trace) -> None:
             rows = (cut.target, cut.draft, cut.raw_target, cut.raw_draft, cut.left)
             if len(cut.target) != count or any(len(row) not in (0, count) for row in rows):
                 raise TraceFormatError(f"{where}.slices[{place}] has rows of unequal length.")
-
-
-def _check_evidence(item: Evidence, round_: Round, where: str) -> None:
-    """Refuse evidence whose numbers do not fit the round.
-
-    Raises:
-        TraceFormatError: naming the place.
-    """
-    size = len(round_.tree)
-    if not 0 <= item.start <= item.stop <= round_.context_length:
-        raise TraceFormatError(f"{where} spans {item.start} to {item.stop}.")
-    of_nodes = item.kind != "layers"
-    wanted = len(item.tokens) if item.kind == "grown" else size
-    if of_nodes and len(item.values) != wanted and (item.values or item.kind == "grown"):
-        raise TraceFormatError(f"{where} has {len(item.values)} values for {wanted}.")
-    if len(item.parents) != len(item.tokens):
-        raise TraceFormatError(f"{where} has {len(item.parents)} parents.")
-    for place, parent in enumerate(item.parents):
-        if not -1 <= parent < size + place:
-            raise TraceFormatError(f"{where}.parents[{place}] is {parent}.")
-    if not all(0 <= node < size + len(item.tokens) for node in item.expanded):
-        raise TraceFormatError(f"{where}.expanded names a node that is not there.")
