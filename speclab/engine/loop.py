@@ -129,16 +129,7 @@ def decode_round(
     verified = now()
     emitted = (*(proposal.tree.tokens[node] for node in verdict.accepted), verdict.next_token)
     session.commit(verdict.accepted, verdict.next_token)
-    run.observe(
-        Feedback(
-            proposal=proposal,
-            verdict=verdict,
-            emitted=emitted,
-            features=scores.features(verdict.accepted),
-            row=lambda node: scores.row(1 + node),
-            passenger_row=scores.passenger_row,
-        )
-    )
+    run.observe(_feedback(proposal, verdict, emitted, scores))
     timing = Timing(
         start_s=begun - origin_s,
         draft_s=drafted - begun,
@@ -153,6 +144,19 @@ def decode_round(
         rows=rows,
         scores=scores,
         timing=timing,
+    )
+
+
+def _feedback(
+    proposal: Proposal, verdict: Verdict, emitted: tuple[int, ...], scores: Scores
+) -> Feedback:
+    return Feedback(
+        proposal=proposal,
+        verdict=verdict,
+        emitted=emitted,
+        features=scores.features(verdict.accepted),
+        row=lambda node: scores.row(1 + node),
+        passenger_row=scores.passenger_row,
     )
 
 

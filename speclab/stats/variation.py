@@ -95,6 +95,34 @@ def total_variation(
     support = support[np.lexsort((counts[support], law[support]))]
     found, target = counts[support] / n, law[support]
     estimate = math.fsum(np.abs(found - target)) / 2.0
+    chance, swing = _bootstrap(found, target, n, resamples, level, seed)
+    return Variation(
+        estimate=estimate,
+        noise_floor=noise_floor(law, n),
+        corrected=_corrected(found - target, target, n, estimate),
+        low=max(estimate - chance, 0.0),
+        high=min(estimate + swing, 1.0),
+        level=level,
+        num_samples=n,
+        num_cells=int(law.size),
+        resamples=resamples,
+    )
+
+
+def _bootstrap(
+    found: NDArray[np.float64],
+    target: NDArray[np.float64],
+    n: int,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> tuple[float, float]:
+    """Return how far chance alone may lie below an estimate, and how far it swings upwards.
+
+    Args:
+        found, target: observed shares and the law, of the cells with either [cells].
+        n: samples. resamples, level, seed: see `total_variation`.
+    """
     # cells never observed stay empty in the bootstrap; drawing the others saves time
     seen = found > 0.0
     rng = np.random.default_rng(seed)
@@ -105,18 +133,7 @@ def total_variation(
     tail = (1.0 - level) / 2.0
     chance = max(float(np.quantile(distance, 1.0 - tail)) for distance in (to_source, right))
     swing = float(np.quantile(to_target, 1.0 - tail) - to_target.mean())
-    floor = noise_floor(law, n)
-    return Variation(
-        estimate=estimate,
-        noise_floor=floor,
-        corrected=_corrected(found - target, target, n, estimate),
-        low=max(estimate - chance, 0.0),
-        high=min(estimate + swing, 1.0),
-        level=level,
-        num_samples=n,
-        num_cells=int(law.size),
-        resamples=resamples,
-    )
+    return chance, swing
 
 
 def _corrected(

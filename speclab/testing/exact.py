@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -55,6 +56,21 @@ def _run_rounds(
     return last, key
 
 
+def _check_leaves(leaves: int, most: int, rounds: int) -> None:
+    """Refuse more branches than were asked for.
+
+    Raises:
+        TooManyBranches: with the count reached.
+    """
+    if leaves > most:
+        raise TooManyBranches(
+            f"Stopped at branch {leaves} in round {rounds}: the limit is {most}.",
+            "Use a smaller vocabulary, draft or number of tokens.",
+            code="too_many_branches",
+            values={"count": leaves, "limit": most, "rounds": rounds},
+        )
+
+
 def exact_law(
     start: Callable[[Randomness], Decoding],
     *,
@@ -87,20 +103,12 @@ def exact_law(
             path: list[int] | None = list(state.path)
             while path is not None:
                 leaves += 1
-                if leaves > max_leaves:
-                    raise TooManyBranches(
-                        f"Stopped at branch {leaves} in round {rounds}: the limit is {max_leaves}.",
-                        "Use a smaller vocabulary, draft or number of tokens.",
-                        code="too_many_branches",
-                        values={"count": leaves, "limit": max_leaves, "rounds": rounds},
-                    )
+                _check_leaves(leaves, max_leaves, rounds)
                 progress(leaves)
                 rng = Exhaustive(path=path)
                 decoding = start(rng)
                 last, key = _run_rounds(decoding, rng, rounds)
-                weight = state.weight
-                for choice in rng.weights[len(state.path) :]:
-                    weight *= choice
+                weight = math.prod(rng.weights[len(state.path) :], start=state.weight)
                 emitted = tuple(decoding.emitted)
                 if last is None or last.stop_reason is not None:
                     law[emitted] = law.get(emitted, 0.0) + weight
