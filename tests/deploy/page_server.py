@@ -6,9 +6,10 @@ import contextlib
 import gzip
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -132,3 +133,13 @@ def page_server() -> Iterator[PageServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def page(name: str) -> str:
+    """Return a recorded page."""
+    return (PAGES / f"{name}.txt").read_text()
+
+
+def by_name(values: Iterable[Any]) -> dict[str, float | None]:
+    """Return values by their names."""
+    return {value.name: value.value for value in values}
