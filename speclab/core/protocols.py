@@ -14,7 +14,7 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Row, Sampling
 from speclab.core.needs import completed
 from speclab.core.randomness import Randomness
-from speclab.core.records import Evidence, Verdict
+from speclab.core.records import DraftPass, Evidence, Verdict
 from speclab.core.trees import EMPTY_TREE, TokenTree
 
 
@@ -122,6 +122,7 @@ class Proposal:
         passengers: a second tree evaluated in the same target pass and never emitted; it shares
             the nodes' room and is no deeper than they may be.
         num_draft_forwards: draft model passes spent.
+        draft_passes: each of them in order, where they take several tokens each; else ().
         evidence: what a learner should see.
     """
 
@@ -130,6 +131,7 @@ class Proposal:
     raw_draft: tuple[Callable[[], Law] | None, ...] = ()
     passengers: TokenTree = EMPTY_TREE
     num_draft_forwards: int = 0
+    draft_passes: tuple[DraftPass, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 
 

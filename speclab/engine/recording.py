@@ -90,6 +90,7 @@ def _record(
         tree=proposal.tree,
         sampled=tuple(law is not None for law in proposal.draft_probs),
         num_draft_forwards=proposal.num_draft_forwards,
+        draft_passes=proposal.draft_passes,
         evidence=proposal.evidence,
         verdict=outcome.verdict,
         emitted=emitted,

@@ -12,7 +12,7 @@ from speclab.core.records import Timing, Trace
 from speclab.core.theory import walltime_speedup
 from speclab.lab.head_numbers import DIGITS, Measured, tau
 from speclab.lab.labels import gamma_of, parse_label, peer_of
-from speclab.lab.ledger import LoadedShape, memory_of, shape_of, work_of
+from speclab.lab.ledger import LoadedShape, memory_of, passes_recorded, shape_of, work_of
 from speclab.methods import METHODS, make_method
 from speclab.models.pair import Pair
 from speclab.stats.intervals import paired_rate_interval
@@ -156,14 +156,16 @@ class Table:
         method = make_method(*parse_label(label))
         needs, nested = needed(method), "nested" in method.card.provides
         target, draft = self.shapes
-        memory = memory_of(self.pair, needs)
+        memory = memory_of(self.pair, needs, group_size=getattr(method, "group_size", None))
         if target is None:
             return {"memory": memory}
         used = draft if "draft_model" in needs else None
+        second = shape_of(self.pair.drafts[1]) if "second_draft" in needs else None
         chains = all(round_.tree.is_chain for trace in counted for round_ in trace.rounds)
-        plain = chains and used is not None and not nested
-        known = plain if needs & {"draft_model"} else not _has_head(needs)
-        work = work_of(counted, target, used, counted=known)
+        plain = chains and used is not None and (not nested or passes_recorded(counted))
+        own = _has_head(needs) or needs & OWN_NETWORK
+        known = plain if needs & {"draft_model"} else not own
+        work = work_of(counted, target, used, counted=known, second=second)
         emitted = sum(len(trace.emitted) for trace in counted)
         return {**work.per_token(emitted), "memory": memory}
 
@@ -187,6 +189,10 @@ class Table:
                 "prompts": len({prompt for _, prompt in own.seconds}),
             }
         return found
+
+
+OWN_NETWORK = frozenset({"early_exit", "skip_layers", "quantised_draft"})
+"""Needs of methods that draft with part of the target: their passes are not counted."""
 
 
 def _has_head(needs: frozenset[str]) -> bool:

@@ -29,11 +29,12 @@ def method_row(
         families: of the prompts, in their order.
     """
     label, temperature = key
+    method = make_method(*parse_label(label))
     found = {
         "method": label,
         "temperature": temperature,
         **numbers_of(mine, base, greedy=temperature == 0.0),
-        "memory": memory_of(pair, needed(make_method(*parse_label(label)))),
+        "memory": memory_of(pair, needed(method), group_size=getattr(method, "group_size", None)),
         "families": {},
     }
     for family in dict.fromkeys(families):

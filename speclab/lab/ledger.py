@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speclab.core.records import Round, Trace
+from speclab.core.records import DraftPass, Round, Trace
 from speclab.lab.head_files import head_facts
+from speclab.lab.quantspec_model import layer_bytes
+from speclab.lab.quantspec_model import shape_of as matrices_of
 from speclab.models.catalogue import PAIRS
 from speclab.models.pair import Pair
+from speclab.models.quantised_layout import PARAMETER_BYTES
 
 FORMULAS = {
     "flops": "per pass: 2 x layer weights x tokens + 2 x output weights x rows + 4 x layers x "
@@ -22,8 +25,12 @@ FORMULAS = {
     "bytes": "per pass: bytes of layer and output weights + one embedding row per token + bytes "
     "of keys and values per token x (cached + tokens); summed and divided in the same way",
     "passes": "target: pending token and all drafted ones in one pass per round; draft model: one "
-    "token per pass, and one more in the first pass after a round that accepted everything",
+    "token per pass, and one more in the first pass after a round that accepted everything; a "
+    "draft model that is itself speculated: as recorded, smaller drafts included",
     "kv_bytes_per_token": "2 x layers x key-value width x bytes per value",
+    "four_bit": "a 4-bit copy: half a byte per number, and a scale and a low of 2 bytes each per "
+    "group, of weights along each row, of keys and values per head; as it is laid out, for its "
+    "numbers are emulated here in the compute type",
 }
 
 
@@ -98,8 +105,8 @@ def shape_of(handle: Any) -> LoadedShape | None:
 # --- operations and bytes -------------------------------------------------------------------------
 
 
-def draft_passes(rounds: Sequence[Round]) -> list[list[tuple[int, int]]]:
-    """Return, per round, the draft model's passes that drafted a chain: (new tokens, cached).
+def draft_passes(rounds: Sequence[Round]) -> list[list[DraftPass]]:
+    """Return, per round, the passes that drafted a chain: as recorded, else one token each.
 
     The first pass of a round takes in what was committed since: the pending token, and after a
     round whose whole draft was accepted also the last drafted one, which the draft had not fed.
@@ -108,9 +115,9 @@ def draft_passes(rounds: Sequence[Round]) -> list[list[tuple[int, int]]]:
     for round_ in rounds:
         cached, passes = round_.context_length - waiting, []
         for _ in range(round_.num_draft_forwards):
-            passes.append((waiting, cached))
+            passes.append(DraftPass(tokens=waiting, cached=cached))
             cached, waiting = cached + waiting, 1
-        found.append(passes)
+        found.append([*round_.draft_passes] or passes)
         if passes:
             waiting = 1 + int(round_.num_accepted == round_.num_drafted)
         else:
@@ -148,14 +155,26 @@ class Work:
         }
 
 
+def passes_recorded(traces: Sequence[Trace]) -> bool:
+    """Return whether every round that spent passes of a draft model says which ones."""
+    rounds = (round_ for trace in traces for round_ in trace.rounds)
+    return all(round_.draft_passes or not round_.num_draft_forwards for round_ in rounds)
+
+
 def work_of(
-    traces: Sequence[Trace], target: LoadedShape, draft: LoadedShape | None, *, counted: bool
+    traces: Sequence[Trace],
+    target: LoadedShape,
+    draft: LoadedShape | None,
+    *,
+    counted: bool,
+    second: LoadedShape | None = None,
 ) -> Work:
     """Return what the rounds of `traces` computed and read.
 
     Args:
-        draft: the draft model's shape, if the method has one.
-        counted: whether drafting is one token per pass of `draft`, or needs no model at all.
+        draft: the draft model's shape, if the method has one. second: of a second one.
+        counted: whether drafting is one token per pass of `draft`, or as recorded, or needs no
+            model at all.
     """
     flops = read = draft_flops = draft_read = 0
     for trace in traces:
@@ -164,9 +183,13 @@ def work_of(
             tokens = 1 + round_.num_drafted + round_.num_passengers
             flops += target.flops(tokens, cached, tokens)
             read += target.bytes_read(tokens, cached)
-            for new, held in passes if draft is not None else ():
-                draft_flops += draft.flops(new, held, 1)
-                draft_read += draft.bytes_read(new, held)
+            for each in passes if draft is not None else ():
+                used = draft if each.draft == 0 else second
+                if used is None:
+                    counted = False
+                    continue
+                draft_flops += used.flops(each.tokens, each.cached, each.rows)
+                draft_read += used.bytes_read(each.tokens, each.cached)
     return Work(
         target_flops=flops,
         target_bytes=read,
@@ -178,12 +201,18 @@ def work_of(
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def memory_of(pair: Pair, needs: frozenset[str]) -> dict[str, Any]:
+def memory_of(
+    pair: Pair, needs: frozenset[str], *, group_size: int | None = None
+) -> dict[str, Any]:
     """Return what a method keeps in memory beside the target, from what its card needs.
 
+    Args:
+        group_size: of a 4-bit draft's weights; None: not known.
+
     Returns:
-        parameters and weight_bytes that it adds; percent_of_target (parameters);
-        kv_bytes_per_token of its own cache, None where it is not known; the target's own.
+        parameters and weight_bytes that it adds, a 4-bit copy of the target in bytes only;
+        percent_of_target, of weights; kv_bytes_per_token of its own cache; None where it is not
+        known; the target's own.
     """
     target = shape_of(pair.target)
     drafts = pair.drafts_for(needs) if "draft_model" in needs else ()
@@ -197,15 +226,39 @@ def memory_of(pair: Pair, needs: frozenset[str]) -> dict[str, Any]:
     own = [shape.kv_bytes_per_token if shape else None for shape in shapes]
     own += [_head_kv_bytes(head) for head in heads]
     total = target.num_parameters if target else getattr(pair.target, "num_parameters", 0)
+    weights = None if parameters is None else parameters * width
+    percent = _percent(parameters, total)
+    if "quantised_draft" in needs:
+        copied, cached = _four_bit_copy(pair, group_size)
+        weights = None if weights is None or copied is None else weights + copied
+        percent = _percent(weights, total * width)
+        own.append(cached)
     return {
         "parameters": parameters,
-        "weight_bytes": None if parameters is None else parameters * width,
-        "percent_of_target": _percent(parameters, total),
+        "weight_bytes": weights,
+        "percent_of_target": percent,
         "kv_bytes_per_token": None if None in own else sum(own),
         "target_parameters": total,
         "target_weight_bytes": target.weight_bytes if target else None,
         "target_kv_bytes_per_token": target.kv_bytes_per_token if target else None,
     }
+
+
+def _four_bit_copy(pair: Pair, group_size: int | None) -> tuple[int | None, int | None]:
+    """Return the bytes of a 4-bit copy of the target's layers, and of its cache per token.
+
+    The copy of the cache is the draft's own only where the target's is not kept in nibbles.
+    """
+    shape, handle = shape_of(pair.target), pair.target
+    if shape is None or group_size is None:
+        return None, None
+    config = handle.model.config  # type: ignore[attr-defined]
+    matrices = matrices_of(config, handle.name)
+    copied = int(layer_bytes(matrices, group_size))
+    if hasattr(handle.new_cache(), "blocks"):  # type: ignore[attr-defined]
+        return copied, 0
+    groups = 2 * matrices.layers * matrices.kv_heads
+    return copied, groups * ((matrices.head_dim + 1) // 2 + PARAMETER_BYTES)
 
 
 def _head_parameters(pair: Pair, kind: str, head: Any) -> int | None:

@@ -244,12 +244,15 @@ def added_memory(trace: Trace) -> AddedMemory | None:
     """Return the weights that a run's method added; None where their size is not recorded.
 
     A trace names the pair's draft models, whether or not the method drafts with them; the size of
-    a head stands in its manifest.
+    a head stands in its manifest. That of a 4-bit copy of the target follows from sizes of matrices
+    that no trace holds.
     """
     spec = trace.spec
     known = spec.method in METHODS
     needs = needed(make_method(spec.method, dict(spec.params))) if known else frozenset()
     folder = PAIRS[spec.pair].heads if spec.pair in PAIRS else ""
+    if "quantised_draft" in needs:
+        return None
     used = 2 if "second_draft" in needs else 1
     sizes = [model.num_parameters for model in spec.drafts[:used] if "draft_model" in needs]
     for kind in (need.removeprefix("head:") for need in needs if need.startswith("head:")):

@@ -169,7 +169,9 @@ class Cascade:
         """
         gamma, span = self.num_speculative_tokens, self.inner_tokens
         levels: list[Level] = [TableDraft(kit.eos_ids, gamma=gamma, likeliest=kit.likeliest)]
-        for draft in reversed(first_drafts(kit, self.drafters, self.card.name)):
+        drafts = first_drafts(kit, self.drafters, self.card.name)
+        for number, draft in reversed(list(enumerate(drafts))):
             lower: DraftRun = levels[0] if span else AutoregressiveRun()
-            levels.insert(0, SpeculatedDraft(draft, kit, lower, span=span, gamma=gamma))
+            level = SpeculatedDraft(draft, kit, lower, span=span, gamma=gamma, number=number)
+            levels.insert(0, level)
         return CascadeRun(levels, share=self.tokens_per_level, gamma=gamma)

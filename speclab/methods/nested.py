@@ -26,7 +26,7 @@ from speclab.core.protocols import (
     Session,
 )
 from speclab.core.randomness import Randomness, Unplaced
-from speclab.core.records import Evidence
+from speclab.core.records import DraftPass, Evidence
 from speclab.core.rules import RULES
 from speclab.core.trees import TokenTree
 from speclab.engine.loop import MAX_NODES, RoundOutcome, decode_round
@@ -68,6 +68,7 @@ class Drafted:
         raw: the draft's law before processing, made on demand; None: a table has none.
         levels: which drafter each token comes from, 0 for the uppermost.
         forwards: passes of the models that drafted, lower levels not counted.
+        passes: each of them, and each of the levels below, in order.
         ended: whether the last token ends the text.
     """
 
@@ -76,6 +77,7 @@ class Drafted:
     raw: list[Callable[[], Law] | None] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
     forwards: int = 0
+    passes: list[DraftPass] = field(default_factory=list)
     ended: bool = False
 
     def add_round(self, outcome: RoundOutcome, eos: frozenset[int], greedy: bool) -> None:
@@ -103,6 +105,7 @@ class Drafted:
         self.raw += other.raw
         self.levels += [deeper + level for level in other.levels]
         self.forwards += other.forwards
+        self.passes += other.passes
         self.ended = other.ended
 
     def proposal(self) -> Proposal:
@@ -115,6 +118,7 @@ class Drafted:
             draft_probs=tuple(self.laws),
             raw_draft=tuple(self.raw),
             num_draft_forwards=self.forwards,
+            draft_passes=tuple(self.passes),
             evidence=(shown,),
         )
 
@@ -172,13 +176,21 @@ class SpeculatedDraft(ChainRun):
     Args:
         draft: the model. kit: the request. lower: what drafts for the model.
         span: most tokens that the lower level drafts per pass of the model.
-        gamma: most tokens per round.
+        gamma: most tokens per round. number: which of the request's drafts the model is.
     """
 
     def __init__(
-        self, draft: ModelHandle, kit: DraftKit, lower: DraftRun, *, span: int, gamma: int
+        self,
+        draft: ModelHandle,
+        kit: DraftKit,
+        lower: DraftRun,
+        *,
+        span: int,
+        gamma: int,
+        number: int = 0,
     ) -> None:
         super().__init__(gamma)
+        self._number = number
         self._draft, self._sampling, self._eos = draft, kit.sampling, kit.eos_ids
         self._lower, self._span, self._prompt_length = lower, span, len(kit.prompt)
         self.session: Session | None = None
@@ -204,6 +216,7 @@ class SpeculatedDraft(ChainRun):
                 max_depth=min(self._span, left - 1),
                 max_nodes=MAX_NODES,
             )
+            cached, known = session.cache_length, session.length
             outcome = decode_round(
                 session,
                 self._lower,
@@ -213,6 +226,11 @@ class SpeculatedDraft(ChainRun):
                 sampling=self._sampling,
                 generated=self._counts(session.tokens),
             )
+            rows = 1 + len(outcome.proposal.tree)
+            own_pass = DraftPass(
+                draft=self._number, tokens=known - cached + rows - 1, cached=cached, rows=rows
+            )
+            drafted.passes += [*outcome.proposal.draft_passes, own_pass]
             drafted.add_round(outcome, self._eos, self._sampling.greedy)
         return drafted
 

@@ -104,7 +104,7 @@ class Staged:
         if self.inner == "draft-model":
             middle, small = first_drafts(kit, 2, self.card.name)
             lower: DraftRun = SpeculatedDraft(
-                small, kit, AutoregressiveRun(), span=0, gamma=self.inner_tokens
+                small, kit, AutoregressiveRun(), span=0, gamma=self.inner_tokens, number=1
             )
         else:
             (middle,) = first_drafts(kit, 1, self.card.name)

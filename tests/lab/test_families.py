@@ -278,7 +278,7 @@ def test_memory_is_that_of_the_params_too(pair) -> None:
     """Two draft models are more than the card alone asks for."""
     asked: list[frozenset[str]] = []
 
-    def memory(loaded: Pair, needs: frozenset[str]) -> dict[str, Any]:
+    def memory(loaded: Pair, needs: frozenset[str], **more: Any) -> dict[str, Any]:
         asked.append(needs)
         return {}
 

@@ -12,9 +12,18 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.lab.ledger import LoadedShape, draft_passes, memory_of, shape_of, work_of
+from speclab.lab.ledger import (
+    LoadedShape,
+    draft_passes,
+    memory_of,
+    passes_recorded,
+    shape_of,
+    work_of,
+)
 from speclab.lab.runs import generate
 from speclab.models.pair import Pair
+from speclab.models.quantised import FourBitLlama, QuantisedPart
+from speclab.models.quantised_target import with_cache
 from speclab.models.toy_pair import load_toy
 from speclab.models.transformer import TransformerHandle, TransformerSession
 from speclab.testing.toy_heads import heads_for
@@ -92,7 +101,7 @@ def test_passes_are_those_that_ran(monkeypatch, draft_seed: int, gamma: int) -> 
     monkeypatch.setattr(TransformerSession, "_forward", noted)
     trace = run(pair, num_speculative_tokens=gamma)
     drafting = [(new, held) for handle, new, held in seen if handle is pair.drafts[0]]
-    counted = [each for passes in draft_passes(trace.rounds) for each in passes]
+    counted = [(p.tokens, p.cached) for passes in draft_passes(trace.rounds) for p in passes]
     assert counted == drafting[1:], "the first is the prefill"
     full = [r for r in trace.rounds if r.num_drafted and r.num_accepted == r.num_drafted]
     assert bool(full) == any(new == 2 for new, _ in counted) or full == [trace.rounds[-1]]
@@ -143,3 +152,86 @@ def test_memory_is_what_the_method_needs() -> None:
     assert medusa["kv_bytes_per_token"] == 0
     toy = memory_of(load_toy(), frozenset({"draft_model"}))
     assert shape_of(load_toy().target) is None and toy["target_kv_bytes_per_token"] is None
+
+
+@pytest.mark.parametrize(
+    ("group_size", "num_bytes"), [(16, 13_824), (48, 11_520), (64, 11_264), (128, 11_264)]
+)
+def test_a_four_bit_copy_is_counted_by_its_groups(group_size: int, num_bytes: int) -> None:
+    """By hand: two layers of 224 rows of 32 weights and 32 rows of 64.
+
+    In groups of 16 a row takes 2 (8 + 4) and 4 (8 + 4) bytes, in groups of 48 it takes 16 + 4 and
+    24 + 4 + 8 + 4, in larger ones 16 + 4 and 32 + 4.
+    """
+    pair, needs = tiny_pair(1), frozenset({"quantised_draft"})
+    found = memory_of(pair, needs, group_size=group_size)
+    assert found["weight_bytes"] == num_bytes and found["parameters"] == 0
+    whole = 8 * pair.target.num_parameters
+    assert found["percent_of_target"] == round(100 * num_bytes / whole, 2) > 0
+    assert found["kv_bytes_per_token"] == 2 * 2 * 2 * (4 + 4), "8 numbers: 4 bytes, scale and low"
+    part = pair.target.open((1, 2, 3)).quantised(group_size)
+    assert isinstance(part, QuantisedPart) and isinstance(part._four_bit, FourBitLlama)
+    assert part._four_bit.layer_bytes == num_bytes
+    shared = replace(pair, target=with_cache(pair.target, "hierarchical"))
+    assert memory_of(shared, needs, group_size=group_size)["kv_bytes_per_token"] == 0
+    unknown = memory_of(pair, needs)
+    assert unknown["weight_bytes"] is None is unknown["percent_of_target"]
+
+
+NESTED = (
+    ("staged", {}),
+    ("staged", {"inner": "draft-model", "inner_tokens": 2}),
+    ("cascade", {"tokens_per_level": 2}),
+    ("cascade", {"drafters": 2, "tokens_per_level": 2, "inner_tokens": 1}),
+    ("cascade", {"drafters": 2, "tokens_per_level": 1, "inner_tokens": 0}),
+)
+
+
+@pytest.mark.parametrize(("method", "params"), NESTED)
+def test_nested_passes_are_those_that_ran(monkeypatch, method: str, params: dict) -> None:
+    """Of every draft model, refused tokens and what a level below drafted included."""
+    pair, seen = tiny_pair(1), []
+    pair = replace(pair, drafts=(*pair.drafts, tiny_handle(2, vocab_size=60)))
+    forward = TransformerSession._forward
+
+    def noted(self: TransformerSession, ids, *rest, **more) -> Any:
+        seen.append((self.handle, len(ids), self.cache_rows()))
+        return forward(self, ids, *rest, **more)
+
+    monkeypatch.setattr(TransformerSession, "_forward", noted)
+    trace = run(pair, method, **params)
+    counted = [each for passes in draft_passes(trace.rounds) for each in passes]
+    for number, draft in enumerate(pair.drafts):
+        ran = [(new, held) for handle, new, held in seen if handle is draft]
+        mine = [(each.tokens, each.cached) for each in counted if each.draft == number]
+        assert mine == ran[1:], "the first is the prefill"
+    assert len({each.draft for each in counted}) == (2 if "draft" in str(params) else 1)
+    assert max(each.tokens for each in counted) > 1 and passes_recorded([trace])
+    assert max(each.rows for each in counted) > 1 or params.get("inner_tokens") == 0
+    for round_ in trace.rounds:
+        first = [each for each in round_.draft_passes if each.draft == 0]
+        assert len(first) <= round_.num_draft_forwards <= len(round_.draft_passes)
+    assert Trace.from_json(trace.to_json()) == trace
+
+
+def test_work_of_nested_drafts_is_the_sum_of_their_passes() -> None:
+    """A pass of a smaller draft is priced by its own shape, and unknown without one."""
+    pair = tiny_pair(1)
+    pair = replace(pair, drafts=(*pair.drafts, tiny_handle(2, vocab_size=60)))
+    big, small = shape_of(pair.drafts[0]), replace(shape_of(pair.drafts[1]), layer_weights=100)
+    trace = run(pair, "staged", inner="draft-model", inner_tokens=2)
+    work = work_of([trace], shape_of(pair.target), big, counted=True, second=small)
+    passes = [each for round_ in trace.rounds for each in round_.draft_passes]
+    shapes = [(big, small)[each.draft] for each in passes]
+    assert work.draft_flops == sum(
+        shape.flops(each.tokens, each.cached, each.rows)
+        for shape, each in zip(shapes, passes, strict=True)
+    )
+    assert work.draft_bytes == sum(
+        shape.bytes_read(each.tokens, each.cached)
+        for shape, each in zip(shapes, passes, strict=True)
+    )
+    assert {each.draft for each in passes} == {0, 1}
+    assert work_of([trace], big, big, counted=True).draft_flops is None
+    bare = tuple(replace(round_, draft_passes=()) for round_ in trace.rounds)
+    assert not passes_recorded([replace(trace, rounds=bare)]), "an older record"

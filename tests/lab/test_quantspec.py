@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,29 @@ def test_bytes_of_llama_2_7b_by_hand() -> None:
         code = bits / 8 + 4 / 128
         assert cache_bytes(LLAMA_2_7B, 4096, bits) == numbers * (quantised * code + late * 2)
     assert cache_bytes(LLAMA_2_7B, 255, 4) == cache_bytes(LLAMA_2_7B, 255, 16)
+
+
+@pytest.mark.parametrize(
+    ("group", "big", "small"),
+    [
+        (16, 4_857_004_032, 3_207_168),
+        (32, 4_047_503_360, 2_672_640),
+        (48, 3_781_296_128, 2_500_608),
+        (64, 3_642_753_024, 2_405_376),
+        (128, 3_440_377_856, 2_310_144),
+    ],
+)
+def test_bytes_of_weights_by_group_size_by_hand(group: int, big: int, small: int) -> None:
+    """Groups of 16 take 8 + 4 bytes: 6 bits per weight; of 128 they take 64 + 4: 4.25 bits.
+
+    192 columns in groups of 48: 4 of 28 bytes; 448: 9 of 28 and one of 8 + 4. In groups of 128,
+    192: 68 and 36 bytes; 448: 3 of 68 and one of 36.
+    """
+    assert layer_bytes(LLAMA_2_7B, group) == big
+    pocket = replace(
+        LLAMA_2_7B, layers=12, hidden=192, intermediate=448, heads=6, kv_heads=2, head_dim=32
+    )
+    assert layer_bytes(pocket, group) == small
 
 
 def test_a_draft_pass_reads_about_a_quarter_at_long_contexts() -> None:
