@@ -93,6 +93,25 @@ def browser() -> Iterator:
 
 
 @pytest.fixture
+def player(browser) -> Iterator[Callable]:
+    """Open players; the test fails if a page reported an error or lost the network's silence."""
+    from tests.ui.player_harness import open_player
+
+    pages = []
+
+    def open_(message: str | None, **options):
+        page = open_player(browser, message, **options)
+        pages.append(page)
+        return page
+
+    yield open_
+    problems = [problem for page in pages for problem in page.problems]
+    for page in pages:
+        page.context.close()
+    assert not problems
+
+
+@pytest.fixture
 def open_page(browser) -> Iterator[Callable]:
     """Open addresses in fresh contexts; the test fails on any console error or foreign request."""
     problems: list[str] = []

@@ -30,6 +30,11 @@ boot(document.getElementById('host'), props, () => { throw new Error('no server 
      (name, callback) => watchers.push(callback));
 </script></body></html>"""
 
+FRAME = (
+    "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r))))"
+)
+"""Resolves when the page has been painted."""
+
 
 def html(labels: dict[str, str], body: str = "") -> str:
     """Return the page."""
@@ -99,3 +104,9 @@ def open_player(
         page.evaluate("(text) => window.push(text)", message)
         page.wait_for_selector("#host[data-ready]:not([data-ready=''])")
     return page
+
+
+def written(value: float) -> str:
+    """Return a number as the page writes it: three digits, no last zero."""
+    text = f"{value:.3f}"
+    return text[:-1] if text.endswith("0") else text

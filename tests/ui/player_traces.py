@@ -323,3 +323,12 @@ def large_trace(tokens: int = 5000) -> Trace:
 if __name__ == "__main__":
     start = time.perf_counter()
     print(len(large_trace().to_json()), "bytes in", time.perf_counter() - start, "s")
+
+
+def first_rejection(trace: Trace) -> tuple[Round, int]:
+    """Return the first round with a rejected token, and which of its coins it was."""
+    for round_ in trace.rounds:
+        for at, flip in enumerate(round_.verdict.flips):
+            if not flip.accepted:
+                return round_, at
+    raise AssertionError("no rejection in this trace")

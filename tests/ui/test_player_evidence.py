@@ -12,7 +12,7 @@ import pytest
 from speclab.core.records import Evidence, Trace
 from speclab.core.trees import TokenTree
 from speclab.ui.texts_player import EN, ZH
-from tests.ui.player_harness import load_message, open_player
+from tests.ui.player_harness import load_message
 from tests.ui.player_traces import CHAT, chain_trace, tree_trace
 
 SCRIPT = Path(__file__).parents[2] / "assets" / "js" / "player" / "evidence.js"
@@ -41,19 +41,9 @@ def with_evidence(trace: Trace, *evidence: Evidence) -> Trace:
 
 
 @pytest.fixture
-def player(browser):
-    pages = []
-
-    def open_(trace: Trace):
-        page = open_player(browser, load_message(trace))
-        pages.append(page)
-        return page
-
-    yield open_
-    problems = [problem for page in pages for problem in page.problems]
-    for page in pages:
-        page.context.close()
-    assert not problems
+def player(player):
+    """Open players with one trace."""
+    return lambda trace: player(load_message(trace))
 
 
 def choose(page, node: int) -> list[str]:

@@ -14,7 +14,7 @@ from speclab.core.trees import TokenTree
 from speclab.stats.depths import counts_by_depth
 from speclab.ui.depths import depths
 from speclab.ui.texts_player import EN, ZH
-from tests.ui.player_harness import load_message, open_player
+from tests.ui.player_harness import load_message
 from tests.ui.player_traces import chain_trace, grown_trace, split_trace, tree_trace, wide_trace
 
 FOLD = ".fold-body.tree"
@@ -22,24 +22,18 @@ VISIBLE = str.maketrans({" ": "·", "\n": "↵", "\t": "⇥"})
 
 
 @pytest.fixture
-def player(browser):
-    """Open players; the test fails if the page reported an error."""
-    pages = []
+def player(player):
+    """Open players with a fold unfolded."""
 
     def open_(message: str | None, fold: str = "tree", **options):
-        page = open_player(browser, message, **options)
-        pages.append(page)
+        page = player(message, **options)
         page.evaluate(
             "(name) => { document.querySelector(`[data-fold=${name}]`).open = true; }", fold
         )
         page.wait_for_selector(f".fold-body.{fold} > *")
         return page
 
-    yield open_
-    problems = [problem for page in pages for problem in page.problems]
-    for page in pages:
-        page.context.close()
-    assert not problems
+    return open_
 
 
 def drawn_mask(page, size: int) -> np.ndarray:

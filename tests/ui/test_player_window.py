@@ -13,7 +13,7 @@ from speclab.core.trees import TokenTree
 from speclab.engine.recording import LawRecorder
 from speclab.methods import make_method
 from speclab.ui.texts_player import EN, ZH
-from tests.ui.player_harness import load_message, open_player
+from tests.ui.player_harness import load_message
 from tests.ui.player_traces import CHAT, PLAIN_WORDS, SIZE, chain_trace, encoded_pieces, spec
 
 FOLD = ".fold-body.window"
@@ -51,23 +51,17 @@ BUSY = next(
 
 
 @pytest.fixture
-def player(browser):
-    """Open players with the fold unfolded; the test fails if the page reported an error."""
-    pages = []
+def player(player):
+    """Open players with the fold unfolded."""
 
     def open_(trace: Trace, unfold: bool = True, **options):
-        page = open_player(browser, load_message(trace), **options)
-        pages.append(page)
+        page = player(load_message(trace), **options)
         if unfold:
             page.evaluate("document.querySelector('[data-fold=window]').open = true")
             page.wait_for_selector(f"{FOLD} > *")
         return page
 
-    yield open_
-    problems = [problem for page in pages for problem in page.problems]
-    for page in pages:
-        page.context.close()
-    assert not problems
+    return open_
 
 
 def wanted_mask(round_: Round) -> np.ndarray:
