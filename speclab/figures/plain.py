@@ -7,6 +7,9 @@ from typing import Any
 Figure = dict[str, Any]
 """`{"data": [...], "layout": {...}}` for Plotly."""
 
+USUAL_EM, TALL_EM = 17, 30
+"""Heights of a figure in the page's letters; a layout that needs another says so in its `meta`."""
+
 
 def plain_layout(x_title: str, y_title: str) -> Figure:
     """Return axes, margins and colours that all figures share."""

@@ -11,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from speclab.figures.heads import STYLES
-from speclab.figures.plain import Figure, plain_layout
+from speclab.figures.plain import TALL_EM, USUAL_EM, Figure, plain_layout
 
 Point = Mapping[str, Any]
 Words = Mapping[str, str]
 PLAIN = "autoregressive"
 RANGED = ("tau", "speedup", "decode_speedup", "seconds_per_token")
 """Numbers of a point that come with `_low` and `_high`."""
+
+MOST_DRAWN = 6
+"""Of a sweep's methods: further ones wait in the legend, so that lines can be told apart."""
+
+MOST_NAMED = 8
+"""Of a prediction's methods: more are drawn by their kind, with one style each."""
 
 METRICS = (*RANGED, "acceptance_rate", "draft_share", "tokens_per_s", "prefill_share")
 
@@ -42,9 +48,11 @@ def sweep_curves(
     points = report["points"]
     lines = report.get("theory", {}) if theory and metric == "decode_speedup" else {}
     methods = [name for name in dict.fromkeys(p["method"] for p in points) if name != PLAIN]
-    for place, method in enumerate(methods):
+    drawn = fastest(points, methods)
+    for place, method in enumerate(sorted(methods, key=lambda name: name not in drawn)):
         colour, dash, symbol = style(place)
         shown = names.get(method, method)
+        first = len(data)
         if method in lines:
             curve = lines[method]
             line = {"color": colour, "dash": dash, "width": 2}
@@ -59,12 +67,16 @@ def sweep_curves(
                 data.append(_modelled(curve["gammas"], curve["perfect"], title, faint))
         own = [point for point in points if point["method"] == method]
         data.append(_measured(own, metric, shown, colour, symbol))
+        if method not in drawn:
+            for trace in data[first:]:
+                trace["visible"] = "legendonly"
     if metric not in ("speedup", "decode_speedup"):
         own = [point for point in points if point["method"] == PLAIN]
         if own and own[0].get(metric) is not None:
             data.append(_measured(own, metric, names.get(PLAIN, PLAIN), "--ink", "line-ew-open"))
     figure = _figure(data, words["axis"], words["metric"])
     layout = figure["layout"]
+    layout["meta"] = {"height_em": TALL_EM if len(data) > MOST_DRAWN else USUAL_EM}
     layout["yaxis"]["rangemode"] = "tozero"
     if metric in ("tau", "speedup", "decode_speedup"):
         layout["shapes"] = [_level(1.0)]
@@ -73,6 +85,15 @@ def sweep_curves(
     if metric in ("acceptance_rate", "draft_share", "prefill_share"):
         layout["yaxis"] |= {"range": [0, 1.03], "tickformat": ".0%"}
     return figure
+
+
+def fastest(points: Sequence[Point], methods: Sequence[str]) -> list[str]:
+    """Return the methods with the greatest speedups at any value, at most MOST_DRAWN."""
+
+    def best(method: str) -> float:
+        return max(point.get("speedup") or 0.0 for point in points if point["method"] == method)
+
+    return sorted(methods, key=best, reverse=True)[:MOST_DRAWN]
 
 
 def predicted_against_measured(
@@ -87,7 +108,8 @@ def predicted_against_measured(
 
     Args:
         rows: of a prediction report. kind: "positions", "iid" or "formula".
-        words: `measured`, `predicted`, `band` (slot percent). names: of methods.
+        words: `measured`, `predicted`, `band` (slot percent).
+        names: of methods; those of one name share colour and shape.
         band: relative error that the band allows.
     """
     names, field = names or {}, predicted_field(kind)
@@ -107,8 +129,10 @@ def predicted_against_measured(
             "name": words["band"].format(percent=f"{band:.0%}"),
         },
     ]
-    for place, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-        own = [row for row in rows if row["method"] == method]
+    groups: dict[str, list[Point]] = {}
+    for row in rows:
+        groups.setdefault(names.get(row["method"], row["method"]), []).append(row)
+    for place, (name, own) in enumerate(groups.items()):
         colour, _, symbol = style(place)
         limits = [_limits(row["measured"], "speedup") for row in own]
         data.append(
@@ -118,12 +142,13 @@ def predicted_against_measured(
                 "text": [f"{row['label']}, T = {row['temperature']:g}" for row in own],
                 "mode": "markers",
                 "marker": {"color": colour, "symbol": symbol, "size": 9},
-                "error_x": _bars(limits, colour),
-                "name": names.get(method, method),
+                "error_x": _bars(limits, colour) | {"thickness": 0.75, "width": 0},
+                "name": name,
                 "meta": {"badge": "modelled"},
             }
         )
     figure = _figure(data, words["measured"], words["predicted"])
+    figure["layout"]["meta"] = {"height_em": TALL_EM}
     for axis in ("xaxis", "yaxis"):
         figure["layout"][axis] |= {"range": [0, top]}
     line = {"color": "--faint", "width": 1, "dash": "dot"}
@@ -156,13 +181,15 @@ def ladder_map(report: Mapping[str, Any], *, words: Words, names: Mapping[str, s
         if curve["cost_ratios"]
     ]
     rungs = report["rungs"]
+    widest = max((rung["cost_ratio"] for rung in rungs), default=1.0)
     data.append(
         {
             "x": [rung["cost_ratio"] for rung in rungs],
             "y": [rung["acceptance_rate"] for rung in rungs],
             "text": [names.get(rung["kind"], rung["kind"]) for rung in rungs],
             "mode": "markers+text",
-            "textposition": "top center",
+            "textposition": [_beside(rung, place, widest) for place, rung in enumerate(rungs)],
+            "cliponaxis": False,
             "marker": {"color": "--target", "symbol": "circle", "size": 12},
             "name": words["rung"],
             "meta": {"badge": "measured"},
@@ -170,9 +197,14 @@ def ladder_map(report: Mapping[str, Any], *, words: Words, names: Mapping[str, s
     )
     figure = _figure(data, words["cost"], words["acceptance"])
     figure["layout"]["yaxis"] |= {"range": [0, 1.06], "tickformat": ".0%"}
-    widest = max((rung["cost_ratio"] for rung in rungs), default=1.0)
     figure["layout"]["xaxis"] |= {"range": [-0.03, 1.15 * max(widest, 0.3)]}
     return figure
+
+
+def _beside(rung: Mapping[str, Any], place: int, widest: float) -> str:
+    """Return where a rung's name stands: neighbours by turns above and below, none outside."""
+    side = "left" if rung["cost_ratio"] > 0.7 * widest else "right"
+    return f"{'bottom' if place % 2 else 'top'} {side}"
 
 
 def ladder_speeds(report: Mapping[str, Any], *, words: Words, names: Mapping[str, str]) -> Figure:
@@ -192,6 +224,8 @@ def ladder_speeds(report: Mapping[str, Any], *, words: Words, names: Mapping[str
             "x": shown,
             "y": [point["speedup"] for point in best],
             "text": [f"γ {point['gamma']}" for point in best],
+            "textposition": "inside",
+            "insidetextanchor": "start",
             "marker": {"color": "--res"},
             "error_y": _bars([_limits(point, "speedup") for point in best], "--ink"),
             "name": words["speedup"],

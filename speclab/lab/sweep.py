@@ -58,7 +58,8 @@ class SweepPlan:
 
     Attributes:
         axis: a key of AXES. values: empty: the axis's usual ones.
-        methods: labels; empty: every method that the pair can run and the axis changes.
+        methods: labels; empty: the usual ones that the pair can run and the axis changes; ("all",):
+            every one.
         temperature: of all points, unless it is the axis; None: 1 for top-p, else greedy.
         num_prompts: per value; of a family: of each. max_new_tokens: per prompt, EOS ignored.
         repeats: of all prompts. passes: raw ones timed per width of v(n).

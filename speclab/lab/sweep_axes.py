@@ -22,6 +22,21 @@ TREE_DEPTH, TREE_WIDTH, TREE_NODES = 5, 4, 16
 DRAFT_TREE_DEPTH = 3
 """A draft tree has as many nodes as its width allows: deeper ones grow too fast."""
 
+USUAL_METHODS = (
+    "draft-model",
+    "draft-tree",
+    "prompt-lookup",
+    "kangaroo",
+    "medusa",
+    "eagle-3",
+    "mtp",
+)
+"""What a sweep measures unless told otherwise: each way of drafting once, so that a minute allows
+several prompts."""
+
+ALL_METHODS = ("all",)
+"""Asks for every method that the pair can run and the axis changes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
@@ -190,7 +205,8 @@ def methods_for(pair: Pair, axis: Axis, asked: Sequence[str] = ()) -> tuple[list
     """Return the labels to sweep, and why others are left out.
 
     Args:
-        asked: labels; empty: every method that the pair can run and the axis changes.
+        asked: labels; empty: those of USUAL_METHODS that the pair can run and the axis changes,
+            or every other one where none is; ("all",): every one.
 
     Returns:
         Labels; reasons by method, each {"what", "code", "values"}.
@@ -198,6 +214,7 @@ def methods_for(pair: Pair, axis: Axis, asked: Sequence[str] = ()) -> tuple[list
     Raises:
         BadInput: if none is left, or one that was asked for cannot run.
     """
+    usual, asked = not asked, () if tuple(asked) == ALL_METHODS else asked
     labels, skipped = [], {}
     for label in asked or [name for name in METHODS if name != BASELINE]:
         method = parse_label(label)[0]
@@ -225,4 +242,4 @@ def methods_for(pair: Pair, axis: Axis, asked: Sequence[str] = ()) -> tuple[list
             code="nothing_to_sweep",
             values={"pair": pair.name, "axis": axis.name},
         )
-    return labels, skipped
+    return [name for name in labels if usual and name in USUAL_METHODS] or labels, skipped

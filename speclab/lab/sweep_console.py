@@ -45,7 +45,8 @@ def sweep(
     ] = "gamma",
     values: Annotated[str | None, typer.Option(help="Comma list; default: usual ones.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Comma list of labels; default: all that the axis changes.")
+        str | None,
+        typer.Option(help="Comma list of labels; default: usual ones; all: all it changes."),
     ] = None,
     temperature: Annotated[float | None, typer.Option(help="Of every point; 0 is greedy.")] = None,
     prompts: Annotated[

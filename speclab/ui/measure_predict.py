@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from speclab.figures.sweep import predicted_against_measured, predicted_field
+from speclab.figures.sweep import MOST_NAMED, predicted_against_measured, predicted_field
 from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
 from speclab.ui.measure_reports import (
@@ -21,6 +21,7 @@ from speclab.ui.measure_reports import (
     where,
 )
 from speclab.ui.measure_sweep import method_choices, read_methods
+from speclab.ui.method_kinds import kind_title
 from speclab.ui.prove_panel import Reply
 from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
@@ -87,7 +88,9 @@ def _figure(lab: Lab, report: Mapping[str, Any], kind: str, lang: str) -> Reply 
     words = MEASURE[lang]
     if not report["rows"]:
         return None
-    names = {name: method_title(lab, name, lang) for name in lab.methods}
+    many = len({row["method"] for row in report["rows"]}) > MOST_NAMED
+    title = kind_title if many else method_title
+    names = {name: title(lab, name, lang) for name in lab.methods}
     keys = ("measured", "predicted", "band")
     figure_words = {key: words[f"predict_fig_{key}"] for key in keys}
     return predicted_against_measured(report["rows"], kind, words=figure_words, names=names)

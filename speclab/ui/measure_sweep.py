@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from speclab.core.errors import BadInput
-from speclab.figures.sweep import sweep_curves
+from speclab.figures.sweep import MOST_DRAWN, sweep_curves
 from speclab.lab.labels import parse_label
 from speclab.lab.sweep_axes import AXES, axis_named
 from speclab.ui.backend import Lab, work_limit_s
@@ -165,6 +165,8 @@ def _sentences(lab: Lab, report: Mapping[str, Any], lang: str) -> list[Reply]:
             tau=f"{best['tau']:.2f}",
         )
         found.append(say(text, "good" if key == "sweep_best" else "open"))
+    if len(found) > MOST_DRAWN:
+        found.append(say(words["sweep_fastest_drawn"].format(shown=MOST_DRAWN)))
     return found
 
 

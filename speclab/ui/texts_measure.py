@@ -118,6 +118,7 @@ EN: dict[str, str] = {
     "sweep_stopped": "Stopped; {n} points were measured and stay.",
     "sweep_late": "The limit of {s} s was reached; {n} points were measured and stay.",
     "sweep_partly": "Not every value was measured.",
+    "sweep_fastest_drawn": "The chart draws the {shown} fastest; click a name to add a method.",
     "sweep_chart": "Speedup over plain decoding",
     "sweep_how": "Points: measured, with 95 % intervals over prompts. Lines: what the closed forms "
     "make of the α, c and v(n) of the same run, so they describe it and predict nothing. They know "
@@ -276,6 +277,7 @@ ZH: dict[str, str] = {
     "sweep_stopped": "已停止；已测得的 {n} 个点会保留。",
     "sweep_late": "到达 {s} 秒的上限；已测得的 {n} 个点会保留。",
     "sweep_partly": "并非所有取值都测了。",
+    "sweep_fastest_drawn": "图中只画最快的 {shown} 种；点击名称可加入其他方法。",
     "sweep_chart": "相对普通解码的加速比",
     "sweep_how": "点：实测值，附各提示之间的 95 % 区间。线：把同一次运行的 α、c 和 v(n) "
     "代入公式的结果，所以它描述这次运行，而不预测什么。公式不含预填充，"

@@ -10,6 +10,7 @@ import pytest
 from figure_kit import colours
 
 from speclab.figures.sweep import (
+    MOST_DRAWN,
     batch_costs,
     batch_speed,
     ladder_map,
@@ -120,6 +121,21 @@ def test_predictions_stand_over_measurements(kind: str, value: float) -> None:
     top = figure["layout"]["xaxis"]["range"][1]
     assert high["y"][1] / top == pytest.approx(1.1) and low["y"][1] / top == pytest.approx(0.9)
     assert high["name"] == "within 10%"
+
+
+def test_a_crowd_of_methods_is_drawn_by_its_fastest_and_the_others_wait_in_the_legend() -> None:
+    points = [point(f"m{place}", 4, 1.0 + place / 10) for place in range(MOST_DRAWN + 2)]
+    figure = sweep_curves({"points": points}, "tau", words=WORDS)
+    waiting = {trace["name"] for trace in figure["data"] if trace.get("visible") == "legendonly"}
+    assert waiting == {"m0", "m1"}
+    assert len(figure["data"]) == len(points)
+    assert figure["layout"]["meta"]["height_em"] > 17
+
+
+def test_predictions_of_one_name_share_colour_and_shape() -> None:
+    names = {row["method"]: "heads" for row in ROWS}
+    _, _, together = predicted_against_measured(ROWS, "iid", words=WORDS, names=names)["data"]
+    assert together["name"] == "heads" and len(together["x"]) == len(ROWS) > 1
 
 
 def test_the_ladder_is_drawn_both_ways() -> None:

@@ -14,10 +14,11 @@ from speclab.core.theory import walltime_speedup
 from speclab.lab.bench_prompts import CHAT
 from speclab.lab.head_numbers import Measured
 from speclab.lab.knobs import chain_label, depth_of, with_knobs
+from speclab.lab.labels import parse_label
 from speclab.lab.measuring import BASELINE, Unit, measure, point_of
 from speclab.lab.prompt_families import FAMILY_PROMPTS
 from speclab.lab.sweep import FEWEST_PROMPTS, Sweep, SweepPlan, points_of, swept_methods
-from speclab.lab.sweep_axes import AXES, axis_named, label_at, methods_for
+from speclab.lab.sweep_axes import AXES, USUAL_METHODS, axis_named, label_at, methods_for
 from speclab.lab.sweep_prompts import halves, least_length, prompts_of, prompts_of_length
 from speclab.lab.sweep_theory import theory_lines
 from speclab.models.pair import Pair
@@ -134,6 +135,8 @@ def test_knobs_have_many_names() -> None:
     assert label_at(width, "draft-tree", 2) == "draft-tree:depth=3:width=2"
     assert label_at(width, "draft-model", 2) is None
     assert label_at(AXES["family"], "medusa", "copy") == "medusa"
+    kept = chain_label("draft-and-verify:adaptive_threshold=false", 2)
+    assert kept is not None and parse_label(kept)[1]["adaptive_threshold"] is False
 
 
 def test_bad_plans_name_the_value(pocket: Pair) -> None:
@@ -151,6 +154,15 @@ def test_bad_plans_name_the_value(pocket: Pair) -> None:
         Sweep(pocket, SweepPlan(axis="family", values=("poems",)))
     with pytest.raises(BadInput, match="swept"):
         methods_for(pocket, axis_named("nodes"), ("draft-model",))
+
+
+def test_a_sweep_takes_the_usual_methods_unless_all_are_asked_for(pocket) -> None:
+    axis = axis_named("gamma")
+    usual, skipped = methods_for(pocket, axis)
+    every, _ = methods_for(pocket, axis, ("all",))
+    assert usual == [name for name in every if name in USUAL_METHODS]
+    assert len(usual) <= 6 < len(every)
+    assert "mtp" in skipped and not set(skipped) & set(every)
 
 
 def test_halves_share_the_families() -> None:

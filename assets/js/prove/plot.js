@@ -41,7 +41,7 @@ function plotBox(address, name) {
       const plotly = await loadPlotly(address);
       const style = getComputedStyle(node), size = parseFloat(style.fontSize);
       const {data, layout} = coloured(node.parentNode, figure);
-      await plotly.react(node, data, {...layout, height: 17 * size, font: {...layout.font, size: 0.8 * size, family: style.fontFamily}}, CONFIG);
+      await plotly.react(node, data, {...layout, height: (layout.meta?.height_em ?? 17) * size, font: {...layout.font, size: 0.8 * size, family: style.fontFamily}}, CONFIG);
     } catch { node.textContent = label('no_plot'); }
     drawing = false;
     if (waiting) { waiting = false; draw(); }
