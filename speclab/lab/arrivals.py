@@ -88,6 +88,7 @@ class Traffic:
         check_range("new_tokens", self.new_tokens, 1, 16_384)
         check_range("spread", self.spread, 0, 1)
         check_range("max_batch", self.max_batch, 1, 1024)
+        check_range("seed", self.seed, 0, 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,11 @@ def knob(method: str, names: tuple[str, ...]) -> Param | None:
 
 def label_of(method: str, params: dict[str, object]) -> str:
     """Return a method and its parameters in one word, as `parse_label` reads it."""
-    return ":".join((method, *(f"{name}={value}" for name, value in params.items())))
+    return ":".join((method, *(f"{name}={_word(value)}" for name, value in params.items())))
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def with_knobs(

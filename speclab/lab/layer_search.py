@@ -9,6 +9,7 @@ nothing new, finds the same set on a busy machine. One that a limit of minutes e
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -281,10 +282,13 @@ def run_search(
             are tried depends on the machine.
 
     Raises:
+        BadInput: for minutes that are no finite number of 0 or more.
         UnsupportedModel: for a target whose layers cannot be run one by one.
     """
     from speclab.models.skip_probe import SkipProbe
 
+    if minutes is not None and not 0.0 <= minutes < math.inf:
+        raise BadInput(f"minutes must be a finite number of 0 or more, not {minutes:g}.")
     begun = time.monotonic()
     prompts = search_prompts(pair.codec.chat_by_default, 2 * plan.texts)
     progress(f"The target writes {len(prompts)} texts")

@@ -219,6 +219,8 @@ def test_what_cannot_be_served_is_refused() -> None:
         simulate(HERE, CHAIN, qps=0.0)
     with pytest.raises(BadInput, match="num_requests"):
         Traffic(num_requests=0)
+    with pytest.raises(BadInput, match="seed"):
+        Traffic(seed=-1)
 
 
 def test_a_thousand_requests_take_less_than_a_second() -> None:

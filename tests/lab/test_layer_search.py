@@ -167,4 +167,7 @@ def test_what_cannot_be_searched_is_refused() -> None:
     for wrong in ({"texts": 0}, {"tokens": 1}, {"evaluations": 0}):
         with pytest.raises(BadInput, match=next(iter(wrong))):
             SearchPlan(**wrong)
+    for minutes in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(BadInput, match="minutes"):
+            run_search(None, SearchPlan(), minutes=minutes)  # type: ignore[arg-type]
     assert usual_plan("smollm2-135m").texts < usual_plan("pocket").texts
