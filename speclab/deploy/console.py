@@ -101,7 +101,7 @@ def lint_command(
     if file is not None:
         text = read_prompt(file)
     elif text is None:
-        text = sys.stdin.read(MOST_CHARS + 1)
+        text = _standard_input()
     report = lint(text or "", engine)
     if json_to is not None:
         write_json(dataclasses.asdict(report), json_to)
@@ -112,6 +112,13 @@ def lint_command(
             show(f"{MARKS[finding.state]:8} {finding.subject}: {finding.text.en}")
         show(f"{report.unchecked} other options are not about speculation and were not checked.")
     raise SystemExit(1 if report.num_errors else 0)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read(MOST_CHARS + 1)
+    except UnicodeDecodeError as error:
+        raise BadInput("Standard input is not UTF-8 text.", "Paste the command as text.") from error
 
 
 @deploy.command("export")

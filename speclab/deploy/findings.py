@@ -30,8 +30,9 @@ class Finding:
 
 
 def say(subject: str, state: State, en: str, zh: str) -> Finding:
-    """Return a remark; the subject is cut to what fits a line."""
-    cut = subject if len(subject) <= MOST_SHOWN else f"{subject[: MOST_SHOWN - 1]}…"
+    """Return a remark; its subject is text, cut to what fits a line."""
+    plain = subject.encode("utf-8", "replace").decode()
+    cut = plain if len(plain) <= MOST_SHOWN else f"{plain[: MOST_SHOWN - 1]}…"
     return Finding(subject=cut, state=state, text=LocalText(en, zh))
 
 

@@ -20,6 +20,8 @@ SHORT_FORMS = {
     "--spec-tokens": "num_speculative_tokens",
 }
 MOST_JSON_DEPTH = 12
+MOST_DIGITS = 18
+"""Of a number that is looked at: longer ones are none that an engine takes."""
 
 
 def check_vllm(pasted: Pasted) -> list[Finding]:
@@ -251,7 +253,7 @@ def _sglang_rules(given: dict[str, str], algorithm: str) -> list[Finding]:
 
 def _whole(text: str) -> int | None:
     try:
-        return int(text)
+        return int(text) if len(text) <= MOST_DIGITS else None
     except ValueError:
         return None
 

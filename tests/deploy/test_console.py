@@ -62,6 +62,10 @@ def test_lint_reads_argument_file_and_standard_input(cli, tmp_path: Path, monkey
     assert code == 1 and "ERROR    --speculative-model" in out and "found out" in out
     (tmp_path / "c.sh").write_text(old)
     assert cli("deploy", "lint", "--file", str(tmp_path / "c.sh"))[0] == 1
+    raw = io.TextIOWrapper(io.BytesIO(b"vllm \xff"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", raw)
+    code, _, err = cli("deploy", "lint")
+    assert code == 2 and "not UTF-8" in err
     monkeypatch.setattr(sys, "stdin", io.StringIO("llama-server --spec-type ngram-simple"))
     code, out, _ = cli("deploy", "lint", "--json", "-")
     assert code == 0 and json.loads(out)["engine"] == "llama.cpp"

@@ -248,6 +248,12 @@ def test_short_forms_dots_underscores_and_python_are_read() -> None:
     assert "bar_ngram" in errors(python)
 
 
+def test_half_a_surrogate_pair_in_json_is_shown_as_text() -> None:
+    found = lint(r"""vllm serve m --speculative-config '{"a\ud800": 1, "method": "\ud800"}'""")
+    assert all(finding.subject.encode() and finding.text.zh.encode() for finding in found.findings)
+    assert any(finding.subject == "a?" for finding in found.findings)
+
+
 def test_json_that_is_none() -> None:
     base = "vllm serve m --speculative-config "
     assert "double quotes" in errors(base + "\"{'method': 'ngram'}\"")["JSON"]
@@ -289,6 +295,10 @@ def test_hostile_texts_are_bounded() -> None:
     assert len(many.findings) == MOST_FINDINGS
     assert all(isinstance(f, Finding) and len(f.subject) <= 80 for f in many.findings)
     lint("vllm serve m --spec-" + "a" * 15_000)
+    steps = "--speculative-num-steps " + "9" * 4_300
+    lint(
+        f"sglang.launch_server {steps} --speculative-eagle-topk 1 --speculative-num-draft-tokens 5"
+    )
     assert many.unchecked == 0
     rest = lint("vllm serve m " + " ".join(f"--spec-{i}" for i in range(80)) + " --port 1")
     assert rest.unchecked == 1
