@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def read_bench(path: Path) -> dict[str, Any]:
     Raises:
         BadInput: if it is not a benchmark report, or of a later version.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = head_files.read_kept(path)
     if data.get("schema_version") not in VERSIONS or "repeats" not in data:
         raise BadInput(
             f"{path.name} is no benchmark report of a known schema_version "
@@ -64,7 +63,7 @@ def kept_reports() -> list[dict[str, Any]]:
 
 
 def _is_bench(path: Path) -> bool:
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = head_files.read_kept(path, object)
     return isinstance(data, dict) and data.get("kind", "bench") == "bench" and "rows" in data
 
 

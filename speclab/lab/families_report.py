@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def read_families(path: Path) -> dict[str, Any]:
     Raises:
         BadInput: if it is none, or of another version.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = head_files.read_kept(path)
     found = (data.get("kind"), data.get("schema_version"))
     if found != ("families", SCHEMA_VERSION):
         raise BadInput(

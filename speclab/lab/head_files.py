@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from speclab.core.errors import BadInput
 from speclab.methods import METHODS
 from speclab.methods.kinds import kind_of
 from speclab.methods.rank_trees import Accuracies
@@ -159,6 +160,25 @@ def training_curve(folder: str, kind: str) -> list[dict[str, Any]]:
 # --- measured tables ------------------------------------------------------------------------------
 
 
+def read_kept(path: Path, kind: type = dict) -> Any:
+    """Read a kept report, a JSON object unless another `kind` is expected.
+
+    Raises:
+        BadInput: if it is damaged, with its name.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, type(error).__name__) from error
+    if not isinstance(data, kind):
+        raise _damaged(path, type(data).__name__)
+    return data
+
+
+def _damaged(path: Path, why: str) -> BadInput:
+    return BadInput(f"{path.name} is damaged ({why}).", "Restore the file, or measure it again.")
+
+
 def report_path(pair: str) -> Path:
     """Return where the measured table of a pair is kept."""
     return BENCHMARKS / f"heads-{pair}.json"
@@ -172,7 +192,7 @@ def measured_pairs() -> list[str]:
 def read_report(pair: str) -> dict[str, Any] | None:
     """Return the measured table of a pair; None if there is none."""
     path = report_path(pair)
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return read_kept(path) if path.exists() else None
 
 
 def read_costs(pair: str, dtype: str) -> dict[str, Any] | None:
@@ -181,7 +201,7 @@ def read_costs(pair: str, dtype: str) -> dict[str, Any] | None:
     if report is not None:
         return report
     path = BENCHMARKS / f"{pair}-cpu-{dtype}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return read_kept(path) if path.exists() else None
 
 
 def target_parameters(folder: str) -> int | None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from speclab.core.errors import BadInput
+from speclab.lab.head_files import read_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "lessons"
@@ -264,13 +265,13 @@ def measured(file: str) -> dict[str, Any]:
     `heads/TARGET/KIND` is the manifest of a bundled head.
 
     Raises:
-        BadInput: if there is none.
+        BadInput: if there is none, or it is damaged.
     """
     head = re.fullmatch(r"heads/([\w-]+)/([\w-]+)", file)
     path = MODELS / file / "manifest.json" if head else BENCHMARKS / f"{file}.json"
     if not (head or re.fullmatch(r"[\w.-]+", file)) or not path.exists():
         raise BadInput(f"There is no benchmark report {file!r}.")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_kept(path)
 
 
 def _entry(value: Any, key: str) -> Any:

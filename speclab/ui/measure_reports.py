@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from speclab.core.errors import BadInput
-from speclab.lab.head_files import BENCHMARKS
+from speclab.lab.head_files import BENCHMARKS, read_kept
 from speclab.lab.labels import parse_label
 from speclab.ui.backend import Lab
 from speclab.ui.running import StopFlag
 from speclab.ui.texts_errors import ZH_ERRORS
 from speclab.ui.texts_measure import MEASURE
 
+LOG = logging.getLogger(__name__)
+
 
 @lru_cache(maxsize=1)
 def reports() -> dict[str, dict[str, Any]]:
-    """Return every recorded report by the name of its file."""
+    """Return every recorded report by the name of its file; a damaged one is left out."""
     found = {}
     for path in sorted(BENCHMARKS.glob("*.json")):
-        report = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(report, dict) and "pair" in report:
+        try:
+            report = read_kept(path)
+        except BadInput as error:
+            LOG.warning("%s", error)
+            continue
+        if "pair" in report:
             found[path.stem] = report
     return found
 

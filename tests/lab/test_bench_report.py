@@ -23,6 +23,7 @@ from speclab.lab.bench_report import (
     read_bench,
     with_part,
 )
+from speclab.lab.families_report import kept_families
 
 
 def line(method: str, temperature: float, rate: float, **more: Any) -> dict[str, Any]:
@@ -174,3 +175,20 @@ def test_options_are_checked_before_anything_is_loaded(monkeypatch) -> None:
     ):
         result = CliRunner().invoke(app, ["bench", *options])
         assert isinstance(result.exception, BadInput), options
+
+
+@pytest.mark.parametrize("text", ["", '{"kind": "families", "rows": [', "[" * 100_000])
+def test_a_damaged_file_is_named(tmp_path, monkeypatch, text: str) -> None:
+    monkeypatch.setattr(head_files, "BENCHMARKS", tmp_path)
+    for name, read in (
+        ("families-pocket.json", kept_families),
+        ("families-pocket.json", kept_reports),
+        ("heads-pocket.json", lambda: head_files.read_report("pocket")),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BadInput, match=rf"{name} is damaged"):
+            read()
+    for other in ("[]", "null"):
+        (tmp_path / "families-pocket.json").write_text(other)
+        with pytest.raises(BadInput, match="is damaged"):
+            kept_families()

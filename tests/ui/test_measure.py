@@ -393,3 +393,20 @@ def test_the_chinese_page_fits_a_phone(app: str, open_page: Callable) -> None:
     text = page.locator("body").inner_text()
     assert not re.search(r"[A-Za-z]{3,} (of|the|and|is|per) [a-z]+", text)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_damaged_recording_is_left_out_and_the_page_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("sweep-pocket-gamma", "ladder-pocket"):
+        whole = (measure_reports.BENCHMARKS / f"{name}.json").read_text(encoding="utf-8")
+        half = whole[: len(whole) // 2] if name.startswith("sweep") else whole
+        (tmp_path / f"{name}.json").write_text(half, encoding="utf-8")
+    monkeypatch.setattr(measure_reports, "BENCHMARKS", tmp_path)
+    measure_reports.reports.cache_clear()
+    try:
+        assert list(measure_reports.reports()) == ["ladder-pocket"]
+        assert measure_sweep.options(default_lab(), "en")["recorded"] == []
+    finally:
+        measure_reports.reports.cache_clear()
+    assert "sweep-pocket-gamma.json is damaged" in caplog.text
