@@ -9,10 +9,10 @@ function arrivalsFold(given, call, request) {
   async function simulate() {
     run.disabled = true;
     status.say(label('ms_starting'), 'busy');
-    const reply = await call('arrivals', {...request(), rates: rates.select.value, new_tokens: tokens.input.value}).catch(() => ({error: label('no_answer')}));
+    await askOnce(call, 'arrivals', {...request(), rates: rates.select.value, new_tokens: tokens.input.value}, status, show);
     run.disabled = false;
-    status.say(reply.error || '', reply.error ? 'bad' : 'info');
-    if (reply.error) return;
+  }
+  function show(reply) {
     verdict.say(...reply.sentences);
     plot.show(reply.figure);
     note.textContent = reply.note;
@@ -26,10 +26,8 @@ function arrivalsFold(given, call, request) {
 function publishedFold(given, call) {
   const status = statusLine(), verdict = verdictBox(), plot = plotBox(given.plotly, label('batch_published')), source = part();
   const which = selectField('published', label('batch_published_which'), given.published, load);
-  async function load() {
-    const reply = await call('published', {name: which.select.value}).catch(() => ({error: label('no_answer')}));
-    status.say(reply.error || '', reply.error ? 'bad' : 'info');
-    if (reply.error) return;
+  function load() { askOnce(call, 'published', {name: which.select.value}, status, show); }
+  function show(reply) {
     verdict.say(...reply.sentences);
     plot.show(reply.figure);
     source.replaceChildren(make('p', {class: 'pv-fine'}, linked(reply.source)));
@@ -43,29 +41,20 @@ function publishedFold(given, call) {
 // Passes on several texts, timed here; the alpha of the slider says what they leave.
 function passesFold(element, given, call, alpha) {
   const costs = figureCard(given.plotly, label('batch_costs_chart'), ['measured']), speeds = figureCard(given.plotly, label('batch_speeds_chart'), ['modelled']);
-  const verdict = verdictBox(), note = make('p', {class: 'pv-fine ms-source'});
   const pair = selectField('pair', label('ms_pair'), given.pairs);
-  const recorded = selectField('passes', label('batch_passes_recorded'), given.passes_recorded, openRecorded);
-  let report = null, pending = given.passes_view;
-  const save = saveButton(label('ms_save'), () => `batch-${report.pair}.json`, () => report);
-  const results = part(note, verdict.node, make('div', {class: 'pv-grid'}, costs.node, speeds.node), make('div', {class: 'pv-row'}, save));
+  const recorded = selectField('passes', label('batch_passes_recorded'), given.passes_recorded,
+    () => askOnce(call, 'passes', {name: recorded.select.value, alpha: alpha.value()}, work.status, show));
+  let pending = given.passes_view;
+  const results = reportResults((report) => `batch-${report.pair}.json`, (source, verdict, save) => [
+    source, verdict, make('div', {class: 'pv-grid'}, costs.node, speeds.node), save]);
   const work = working(element, label('batch_passes_run'), () => ({pair: pair.select.value, alpha: alpha.value()}), (message) => { if (message.view) show(message.view); });
-  async function openRecorded() {
-    const reply = await call('passes', {name: recorded.select.value, alpha: alpha.value()}).catch(() => ({error: label('no_answer')}));
-    work.status.say(reply.error || '', reply.error ? 'bad' : 'info');
-    if (!reply.error) show(reply);
-  }
   function show(view) {
-    report = view.report;
-    results.hidden = false;
-    note.textContent = view.note;
-    verdict.say(...view.sentences);
+    results.open(view);
     costs.show(view.costs);
     speeds.show(view.speeds);
     element.dataset.batches = String(view.count);
   }
-  results.hidden = true;
-  const fold = foldNode(label('batch_passes'), fine(label('batch_passes_how')), make('div', {class: 'pv-fields'}, pair.node, given.passes_recorded.length ? recorded.node : null), work.row, work.bar, fine(given.passes_limit), results);
+  const fold = foldNode(label('batch_passes'), fine(label('batch_passes_how')), make('div', {class: 'pv-fields'}, pair.node, given.passes_recorded.length ? recorded.node : null), work.row, work.bar, fine(given.passes_limit), results.node);
   fold.addEventListener('toggle', () => { if (fold.open && pending) { show(pending); pending = null; } });
   return fold;
 }

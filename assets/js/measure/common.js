@@ -31,6 +31,13 @@ function checks(name, text, options, chosen, changed = () => {}) {
   return {node, values: () => flat.map((box) => box.firstChild).filter((input) => input.checked).map((input) => input.value)};
 }
 
+// One question to the server: its answer is shown, or what is wrong with it is said.
+async function askOnce(call, name, request, status, show) {
+  const reply = await call(name, request).catch(() => ({error: label('no_answer')}));
+  status.say(reply.error || '', reply.error ? 'bad' : 'info');
+  if (!reply.error) show(reply);
+}
+
 /* Questions to the server while sliders move: the last one asked is the one that is shown.
    Returns ask(request, show). */
 function asking(call, name, status) {
@@ -105,6 +112,24 @@ function foldedFigure(address, title, ...body) {
   return {node, show(given) { figure = given; node.hidden = !given; if (node.open || !given) plot.show(given); }};
 }
 
-const sentences = (box, list) => box.replaceChildren(...(list || []).map((one) => sentenceNode(one)).filter(Boolean));
+/* What a panel shows of a report: where it comes from, what it says, a file of it. `arrange` puts the
+   three and the panel's figures in order; `open(view)` shows a report's own part. */
+function reportResults(fileName, arrange) {
+  const verdict = verdictBox(), source = make('p', {class: 'pv-fine ms-source'});
+  let report = null;
+  const save = make('div', {class: 'pv-row'}, saveButton(label('ms_save'), () => fileName(report), () => report));
+  const node = part(...arrange(source, verdict.node, save));
+  node.hidden = true;
+  return {
+    node,
+    open(view) {
+      report = view.report;
+      node.hidden = false;
+      source.textContent = view.note;
+      verdict.say(...view.sentences);
+    },
+  };
+}
+
 const fine = (text) => make('p', {class: 'pv-fine'}, text);
 const part = (...nodes) => make('div', {class: 'ms-part'}, nodes);

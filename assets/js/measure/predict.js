@@ -1,30 +1,22 @@
 // Panel "Predict": what one half of the prompts says of the other half.
 function mountMeasure(element, given, call) {
-  const {usual} = given, verdict = verdictBox(), chart = figureCard(given.plotly, label('predict_chart'), ['measured', 'modelled'], label('predict_how'));
-  const table = part(), note = make('p', {class: 'pv-fine ms-source'}), skipped = part();
+  const {usual} = given, chart = figureCard(given.plotly, label('predict_chart'), ['measured', 'modelled'], label('predict_how'));
+  const table = part(), skipped = part();
   const pair = selectField('pair', label('ms_pair'), given.pairs);
   const methods = checks('methods', label('sweep_methods'), given.methods, given.chosen);
   const temperature = selectField('temperature', label('predict_temperature'), [[0, label('predict_greedy')], [1, label('predict_sampled')]]);
   const numbers = ['num_prompts', 'max_new_tokens'].map((name) => inputField(name, label(`predict_${name}`), usual[name], {min: 1, step: 1}));
-  const recorded = selectField('recorded', label('predict_recorded'), given.recorded, openRecorded);
+  const recorded = selectField('recorded', label('predict_recorded'), given.recorded, () => askOnce(call, 'recorded', {name: recorded.select.value}, work.status, show));
   const kind = selectField('kind', label('predict_kind'), ['positions', 'iid', 'formula'].map((each) => [each, label(`predict_col_${each}`)]), drawKind);
-  let report = null, figures = {};
+  let figures = {};
   function drawKind() { chart.show(figures[kind.select.value] ?? null); }
-  const save = saveButton(label('ms_save'), () => `prediction-${report.pair}.json`, () => report);
-  const results = part(note, verdict.node, make('div', {class: 'pv-fields'}, kind.node), chart.node, make('div', {class: 'pv-row'}, save), foldNode(label('predict_table'), table, skipped));
+  const results = reportResults((report) => `prediction-${report.pair}.json`, (source, verdict, save) => [
+    source, verdict, make('div', {class: 'pv-fields'}, kind.node), chart.node, save, foldNode(label('predict_table'), table, skipped)]);
   const values = () => ({pair: pair.select.value, temperature: temperature.select.value, methods: methods.values(), ...Object.fromEntries(numbers.map(({input}) => [input.dataset.field, input.value]))});
   const work = working(element, label('predict_run'), values, (message) => { if (message.view) show(message.view); });
 
-  async function openRecorded() {
-    const reply = await call('recorded', {name: recorded.select.value}).catch(() => ({error: label('no_answer')}));
-    work.status.say(reply.error || '', reply.error ? 'bad' : 'info');
-    if (!reply.error) show(reply);
-  }
   function show(view) {
-    report = view.report;
-    results.hidden = false;
-    note.textContent = view.note;
-    verdict.say(...view.sentences);
+    results.open(view);
     figures = view.figures;
     drawKind();
     table.replaceChildren(...(view.count ? [tableNode(view.table)] : []));
@@ -32,8 +24,7 @@ function mountMeasure(element, given, call) {
     element.dataset.rows = String(view.count);
   }
   element.append(make('section', {class: 'pv-card'}, make('div', {class: 'pv-fields'}, pair.node, temperature.node, numbers.map((each) => each.node)), methods.node, work.row, work.bar, fine(given.limit)),
-    ...(given.recorded.length ? [make('div', {class: 'pv-fields'}, recorded.node)] : []), results,
+    ...(given.recorded.length ? [make('div', {class: 'pv-fields'}, recorded.node)] : []), results.node,
     foldNode(label('predict_about'), ...['half', 'positions', 'iid', 'formula'].map((key) => make('p', {}, label(`predict_about_${key}`)))));
-  results.hidden = true;
   if (given.view) show(given.view);
 }

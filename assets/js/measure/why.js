@@ -27,12 +27,10 @@ function mountMeasure(element, given, call) {
     send({text: await chosen.text()});
     file.value = '';
   }
-  async function send(request) {
+  function send(request) {
     if ((request.text?.length ?? 0) > given.most) { status.say(label('why_too_large'), 'bad'); return; }
     status.say(label('ms_reading'), 'busy');
-    const reply = await call('why', {...request, step_ms: step.input.value}).catch(() => ({error: label('no_answer')}));
-    status.say(reply.error || '', reply.error ? 'bad' : 'info');
-    if (!reply.error) show(reply);
+    askOnce(call, 'why', {...request, step_ms: step.input.value}, status, show);
   }
   function show(view) {
     results.hidden = false;
