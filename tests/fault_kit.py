@@ -15,7 +15,6 @@ from speclab.core.protocols import (
     LocalText,
     Method,
     MethodCard,
-    ModelHandle,
     Proposal,
     Room,
     VerifyRule,
@@ -26,6 +25,7 @@ from speclab.core.randomness import Exhaustive, Randomness, Seeded
 from speclab.core.records import Round, Verdict
 from speclab.core.rows import TargetRows
 from speclab.core.rules import RULES, lossless_rules
+from speclab.core.sessions import ModelHandle
 from speclab.core.trees import TokenTree
 from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits

@@ -9,19 +9,11 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Law, Sampling
-from speclab.core.protocols import (
-    Clock,
-    DraftRun,
-    Feedback,
-    Proposal,
-    Room,
-    Scores,
-    Session,
-    VerifyRule,
-)
+from speclab.core.protocols import Clock, DraftRun, Feedback, Proposal, Room, VerifyRule
 from speclab.core.randomness import Randomness
 from speclab.core.records import Round, StopReason, Timing, Verdict
 from speclab.core.rows import TargetRows
+from speclab.core.sessions import Scores, Session
 from speclab.engine.clocks import WallClock
 from speclab.engine.ending import Ending
 from speclab.engine.recording import record_counts

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.core.laws import MAX_LAWS, Row
-from speclab.core.protocols import Evaluates
+from speclab.core.sessions import Evaluates
 from speclab.core.trees import EMPTY_TREE, PENDING, TokenTree
 
 DEFAULT_BUDGET_BYTES = 256 * 1024**2
@@ -176,7 +176,7 @@ class MemoHandle:
 
 
 class MemoScores:
-    """Rows of one memo pass, looked up when asked for; see `core.protocols.Scores`."""
+    """Rows of one memo pass, looked up when asked for; see `core.sessions.Scores`."""
 
     def __init__(self, session: MemoSession, tree: TokenTree, passengers: TokenTree) -> None:
         self._handle, self._tree, self._passengers = session.handle, tree, passengers

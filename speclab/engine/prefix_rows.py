@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import NotEnoughMemory
 from speclab.core.laws import Law, Row, Sampling
-from speclab.core.protocols import Evaluates
+from speclab.core.sessions import Evaluates
 from speclab.core.trees import PENDING, TokenTree
 
 Text = tuple[int, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from speclab.core.earlier_texts import EarlierTexts
-from speclab.core.protocols import Method, ModelHandle, needed
+from speclab.core.protocols import Method, needed
+from speclab.core.sessions import ModelHandle
 from speclab.engine.loop import Limits
 from speclab.models.foreign import ForeignDraft
 from speclab.models.pair import Pair

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.needs import CHAIN_WORDS, chain_words
-from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Shallow
+from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param
 from speclab.core.records import Evidence
+from speclab.core.sessions import Shallow
 from speclab.methods.self_drafting import (
     DRAFT_TEMPERATURE,
     SelfDraftRun,

@@ -16,14 +16,13 @@ from speclab.core.protocols import (
     Feedback,
     LocalText,
     MethodCard,
-    ModelHandle,
     Param,
     Proposal,
     Room,
-    Session,
 )
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
+from speclab.core.sessions import ModelHandle, Session
 from speclab.core.trees import TokenTree
 from speclab.methods.draft_length import (
     DRAFT_LENGTH,

@@ -17,13 +17,12 @@ from speclab.core.protocols import (
     Feedback,
     LocalText,
     MethodCard,
-    ModelHandle,
     Param,
     Proposal,
     Room,
-    Session,
 )
 from speclab.core.randomness import Randomness
+from speclab.core.sessions import ModelHandle, Session
 from speclab.core.trees import PENDING, TokenTree
 
 SiblingKind = Literal["without-replacement", "iid", "top-k"]

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from speclab.core.laws import Sampling
 from speclab.core.needs import CHAIN_WORDS, chain_words
-from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param, Shallow
+from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param
 from speclab.core.records import Evidence
+from speclab.core.sessions import Shallow
 from speclab.methods.draft_length import MIN_CONFIDENCE
 from speclab.methods.self_drafting import (
     DRAFT_TEMPERATURE,

@@ -8,18 +8,10 @@ from typing import ClassVar
 
 from speclab.core.errors import UnsupportedModel
 from speclab.core.laws import Sampling
-from speclab.core.protocols import (
-    DraftKit,
-    Feedback,
-    LocalText,
-    MethodCard,
-    ModelHandle,
-    Param,
-    Proposal,
-    Room,
-)
+from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
+from speclab.core.sessions import ModelHandle
 from speclab.methods.draft_model import DRAFT_MODEL_TEMPERATURE, DraftModelRun
 from speclab.methods.lookahead import WINDOW_PARAMS, Lookahead2D, Shift
 from speclab.methods.lookahead_pool import GuessTree

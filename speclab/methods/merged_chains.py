@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from speclab.core.laws import Law, Row
-from speclab.core.protocols import DraftKit, ModelHandle, Room, Session
+from speclab.core.protocols import DraftKit, Room
 from speclab.core.randomness import Randomness
+from speclab.core.sessions import ModelHandle, Session
 from speclab.core.trees import PENDING, TokenTree
 
 Prefix = tuple[int, ...]

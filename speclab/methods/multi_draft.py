@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from speclab.core.laws import Sampling
-from speclab.core.protocols import (
-    DraftKit,
-    Feedback,
-    LocalText,
-    MethodCard,
-    ModelHandle,
-    Param,
-    Proposal,
-    Room,
-)
+from speclab.core.protocols import DraftKit, Feedback, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
+from speclab.core.sessions import ModelHandle
 from speclab.core.trees import PENDING
 from speclab.methods.draft_tree import GrowingTree, check_attends
 from speclab.methods.merged_chains import ChainsOfOne, Draw, Prefix

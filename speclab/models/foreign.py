@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclab.core.laws import Row
-from speclab.core.protocols import ModelHandle, Session
+from speclab.core.sessions import ModelHandle, Session
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.models.spelling import SameIds, Spelling, Tokens, common_prefix
 
@@ -198,7 +198,7 @@ class IntersectionHandle:
 
 
 class IntersectionScores:
-    """Rows of one pass, made when they are asked for; see `core.protocols.Scores`."""
+    """Rows of one pass, made when they are asked for; see `core.sessions.Scores`."""
 
     def __init__(
         self, session: IntersectionSession, tree: TokenTree, passengers: TokenTree

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from speclab.core.protocols import LocalText, ModelHandle
+from speclab.core.protocols import LocalText
+from speclab.core.sessions import ModelHandle
 from speclab.models.foreign import ForeignDraft
 
 

@@ -74,7 +74,7 @@ def four_bit_of(session: TransformerSession, llama: PackedLlama, group_size: int
 
 
 class QuantisedPart(PackedPart):
-    """All layers at 4 bits over a 4-bit reading of the session's cache; see `protocols.Shallow`.
+    """All layers at 4 bits over a 4-bit reading of the session's cache; see `sessions.Shallow`.
 
     Over a hierarchical cache the blocks are the target's, and only their upper nibbles are read.
     Over a full-precision cache the draft keeps a 4-bit copy of old blocks of its own.

@@ -49,7 +49,7 @@ def packed_cache(session: TransformerSession) -> PackedCache:
 
 
 class PackedPart:
-    """Base of what is run ahead; see `core.protocols.Shallow`.
+    """Base of what is run ahead; see `core.sessions.Shallow`.
 
     Args:
         session: of a packed model; its `ahead` is whoever ran last.

@@ -116,7 +116,7 @@ class ToyModel:
 
 
 class ToyScores:
-    """Rows of one toy pass; see `core.protocols.Scores`."""
+    """Rows of one toy pass; see `core.sessions.Scores`."""
 
     def __init__(self, session: ToySession, tree: TokenTree, passengers: TokenTree) -> None:
         self._model, self._base = session.model, tuple(session.context())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Row
-from speclab.core.protocols import Shallow
+from speclab.core.sessions import Shallow
 from speclab.core.trees import EMPTY_TREE, TokenTree
 from speclab.models.abilities import TREE_MASK, abilities, context_limit, refuse_recurrent
 from speclab.models.caches import PathsCache, TransformersCache
@@ -161,7 +161,7 @@ class TransformerHandle:
 
 
 class TransformerScores:
-    """Rows and features of one pass; see `core.protocols.Scores`."""
+    """Rows and features of one pass; see `core.sessions.Scores`."""
 
     def __init__(
         self,

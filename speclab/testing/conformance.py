@@ -11,19 +11,12 @@ import numpy as np
 
 from speclab.core.errors import NumericalFault
 from speclab.core.laws import Row, Sampling
-from speclab.core.protocols import (
-    DraftKit,
-    Method,
-    ModelHandle,
-    Proposal,
-    Room,
-    VerifyRule,
-    provided,
-)
+from speclab.core.protocols import DraftKit, Method, Proposal, Room, VerifyRule, provided
 from speclab.core.randomness import Exhaustive, Scripted, Seeded
 from speclab.core.rows import TargetRows
 from speclab.core.rules.coupled import COUPLED
 from speclab.core.rules.rejection import TOKEN
+from speclab.core.sessions import ModelHandle
 from speclab.core.trees import TokenTree
 from speclab.engine.clocks import ScriptedClock
 from speclab.engine.loop import Decoding, Limits, check_well_formed, decode_round

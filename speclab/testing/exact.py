@@ -9,9 +9,9 @@ from itertools import count
 
 from speclab.core.errors import BadInput, TooManyBranches
 from speclab.core.laws import Sampling
-from speclab.core.protocols import Evaluates
 from speclab.core.randomness import Exhaustive, Randomness
 from speclab.core.records import Round
+from speclab.core.sessions import Evaluates
 from speclab.engine.loop import Decoding, Limits
 
 Sequence_ = tuple[int, ...]
