@@ -17,7 +17,7 @@ from typing import Any
 from speclab.core.errors import BadInput, SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
-from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.bench_prompts import LOWER, bench_prompts, check_fits
 from speclab.lab.bench_rows import BASELINE, Key, Table, Timed, by_arrival
 from speclab.lab.calibration import QuietMachine
 from speclab.lab.labels import gamma_of, parse_label
@@ -186,13 +186,7 @@ def run_bench(pair: Pair, plan: BenchPlan, *, progress: Progress = print) -> dic
 def _prompts(pair: Pair, plan: BenchPlan) -> list[tuple[str, tuple[int, ...]]]:
     texts = bench_prompts(pair.codec.chat_by_default, plan.num_prompts, plan.families)
     prompts = [(family, pair.codec.encode(text)) for family, text in texts]
-    longest = max(len(tokens) for _, tokens in prompts) + plan.max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
-        )
+    check_fits(pair, [tokens for _, tokens in prompts], plan.max_new_tokens, LOWER)
     return prompts
 
 

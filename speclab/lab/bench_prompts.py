@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from speclab.core.errors import BadInput
 from speclab.lab.prompt_families import FAMILY_PROMPTS, by_turns, chosen_families
+from speclab.models.pair import Pair
 
 MOST_PER_FAMILY = 6
+LOWER = "Lower --max-new-tokens."
+"""What to do on the command line when prompt and new tokens do not fit."""
 
 CHAT = (
     "Write a short story about a fox who learns to swim.",
@@ -98,3 +101,30 @@ def unseen_prompts(chat: bool, count: int) -> list[tuple[str, str]]:
             if len(chosen) == count:
                 return [(family, text) for text, family in chosen.items()]
     raise BadInput(f"There are {len(chosen)} unseen prompts, not {count}.")
+
+
+def check_fits(
+    pair: Pair,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    hint: str = "Ask for fewer new tokens.",
+) -> None:
+    """Refuse prompts, in token ids, that leave too little room; `hint` says what to do.
+
+    Raises:
+        BadInput: with both lengths.
+    """
+    longest = max(map(len, prompts)) + max_new_tokens
+    if longest > pair.target.max_context:
+        raise BadInput(
+            f"Prompt and {max_new_tokens} new tokens make {longest}; {pair.target.name} "
+            f"holds {pair.target.max_context}.",
+            hint,
+            code="run_too_long",
+            values={
+                "tokens": max_new_tokens,
+                "total": longest,
+                "model": pair.target.name,
+                "limit": pair.target.max_context,
+            },
+        )

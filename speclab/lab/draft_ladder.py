@@ -20,6 +20,7 @@ from typing import Any
 from speclab.core.errors import BadInput, ModelUnavailable
 from speclab.core.laws import Sampling
 from speclab.core.theory import best_gamma, walltime_speedup
+from speclab.lab.bench_prompts import check_fits
 from speclab.lab.bigrams import bigram_model
 from speclab.lab.head_numbers import Measured
 from speclab.lab.measuring import (
@@ -27,7 +28,6 @@ from speclab.lab.measuring import (
     Stopped,
     Unit,
     check_bounds,
-    check_fits,
     machine_facts,
     measure,
     never,

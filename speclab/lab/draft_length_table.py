@@ -20,7 +20,7 @@ from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
 from speclab.core.records import Trace
 from speclab.lab.bench import processor_name, prompts_to_warm, thread_count
-from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.bench_prompts import LOWER, bench_prompts, check_fits
 from speclab.lab.calibration import QuietMachine
 from speclab.lab.pass_costs import measure_costs, verify_cost_of
 from speclab.lab.race import warm_tokens
@@ -187,13 +187,7 @@ def run_table(pair: Pair, plan: LengthPlan, *, progress: Progress = print) -> di
 def _prompts(pair: Pair, plan: LengthPlan) -> list[tuple[int, ...]]:
     texts = bench_prompts(pair.codec.chat_by_default, plan.num_prompts)
     prompts = [pair.codec.encode(text) for _, text in texts]
-    longest = max(map(len, prompts)) + plan.max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
-        )
+    check_fits(pair, prompts, plan.max_new_tokens, LOWER)
     return prompts
 
 

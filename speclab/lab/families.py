@@ -24,7 +24,7 @@ from speclab.lab.bench import (
     thread_count,
     time_ours,
 )
-from speclab.lab.bench_prompts import bench_prompts
+from speclab.lab.bench_prompts import LOWER, bench_prompts, check_fits
 from speclab.lab.calibration import QuietMachine
 from speclab.lab.families_numbers import method_row
 from speclab.lab.head_numbers import Measured
@@ -154,13 +154,7 @@ def _prompts(pair: Pair, plan: FamilyPlan) -> list[tuple[str, tuple[int, ...]]]:
         for family in (CHAT_FAMILIES if chat else TEXT_FAMILIES)
     }
     prompts = [(family, tuple(pair.codec.encode(text))) for family, text in by_turns(texts)]
-    longest = max(len(tokens) for _, tokens in prompts) + plan.max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
-        )
+    check_fits(pair, [tokens for _, tokens in prompts], plan.max_new_tokens, LOWER)
     return prompts
 
 

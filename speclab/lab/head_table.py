@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from speclab.core.errors import BadInput, SpeclabError
+from speclab.core.errors import SpeclabError
 from speclab.core.laws import Sampling
 from speclab.core.trees import PENDING, TokenTree
 from speclab.lab.bench import processor_name, thread_count, time_ours
-from speclab.lab.bench_prompts import unseen_prompts
+from speclab.lab.bench_prompts import LOWER, check_fits, unseen_prompts
 from speclab.lab.head_files import head_facts
 from speclab.lab.head_numbers import Measured, row, tau_ratio
 from speclab.lab.head_plan import RULE, HeadPlan, Setting, settings_for
@@ -83,13 +83,7 @@ def run_heads(pair: Pair, plan: HeadPlan, *, progress: Progress = print) -> dict
 def _prompts(pair: Pair, plan: HeadPlan) -> list[tuple[int, ...]]:
     texts = unseen_prompts(pair.codec.chat_by_default, plan.num_prompts)
     prompts = [pair.codec.encode(text) for _, text in texts]
-    longest = max(map(len, prompts)) + plan.max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {plan.max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Lower --max-new-tokens.",
-        )
+    check_fits(pair, prompts, plan.max_new_tokens, LOWER)
     return prompts
 
 

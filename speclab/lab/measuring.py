@@ -20,6 +20,7 @@ from speclab.lab.bench import (
     thread_count,
     time_ours,
 )
+from speclab.lab.bench_prompts import check_fits as check_fits
 from speclab.lab.head_numbers import DIGITS, Measured, row
 from speclab.lab.head_plan import Setting
 from speclab.lab.labels import parse_label
@@ -65,28 +66,6 @@ def check_bounds(name: str, value: int, low: int, high: int) -> None:
             f"{name} must be between {low} and {high}, not {value}.",
             code="plan_bounds",
             values={"name": name, "low": low, "high": high, "value": value},
-        )
-
-
-def check_fits(pair: Pair, prompts: Sequence[Prompt], max_new_tokens: int) -> None:
-    """Refuse prompts that leave too little room.
-
-    Raises:
-        BadInput: with both lengths.
-    """
-    longest = max(map(len, prompts)) + max_new_tokens
-    if longest > pair.target.max_context:
-        raise BadInput(
-            f"Prompt and {max_new_tokens} new tokens make {longest}; {pair.target.name} "
-            f"holds {pair.target.max_context}.",
-            "Ask for fewer new tokens.",
-            code="run_too_long",
-            values={
-                "tokens": max_new_tokens,
-                "total": longest,
-                "model": pair.target.name,
-                "limit": pair.target.max_context,
-            },
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
+from speclab.lab.bench_prompts import check_fits
 from speclab.lab.head_numbers import Measured
 from speclab.lab.head_plan import reason_against
 from speclab.lab.knobs import BUDGETS, WIDTHS, chain_label, knob, with_knobs
@@ -23,7 +24,6 @@ from speclab.lab.measuring import (
     Stopped,
     Unit,
     check_bounds,
-    check_fits,
     machine_facts,
     measure,
     never,

@@ -26,6 +26,7 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
+from speclab.lab.bench_prompts import check_fits
 from speclab.lab.head_numbers import Measured
 from speclab.lab.labels import parse_label
 from speclab.lab.measuring import (
@@ -34,7 +35,6 @@ from speclab.lab.measuring import (
     Stopped,
     Unit,
     check_bounds,
-    check_fits,
     machine_facts,
     measure,
     never,
