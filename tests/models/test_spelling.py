@@ -269,3 +269,12 @@ def test_texts_share_as_many_tokens_as_are_equal() -> None:
         assert common_prefix(long, other) == common_prefix(other, long) == place
         assert common_prefix(long, tuple(long[:place])) == place
     assert common_prefix(long, long) == 600 and common_prefix([], long) == 0
+
+
+def test_a_cut_anywhere_would_be_seen(monkeypatch) -> None:
+    """The fault put in: the draft's tokenizer begins anew within words."""
+    both, line = BOTH[False], "then there, jjj zzz qqq "
+    texts = [CODECS[0].encode_plain("x" * count + line * 9) for count in range(16)]
+    assert all(both.growing()(tokens) == both.own_ids(tokens) for tokens in texts)
+    monkeypatch.setattr("speclab.models.spelling.can_cut", lambda before, after: True)
+    assert any(both.growing()(tokens) != both.own_ids(tokens) for tokens in texts)
