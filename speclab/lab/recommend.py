@@ -126,7 +126,7 @@ class Recommending:
         check_fits(pair, self.prompts, self.plan.max_new_tokens)
         self.measured: dict[tuple[str, float], Measured] = {}
         self.costs: dict[str, Any] = {}
-        self._facts, self._seconds = machine_facts(pair), 0.0
+        self._facts, self._seconds, self._complete = machine_facts(pair), 0.0, False
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Measure; costs of raw passes come first."""
@@ -145,6 +145,7 @@ class Recommending:
         }
         for done in measure(units, self.prompts, self.measured, stopped=self._stopped):
             self._seconds = time.perf_counter() - begun
+            self._complete = done == len(self.prompts)
             yield done, len(self.prompts)
 
     def report(self) -> dict[str, Any]:
@@ -168,6 +169,7 @@ class Recommending:
             "kind": "recommendation",
             "method": self.method,
             "plan": plain_types(asdict(self.plan)),
+            "complete": self._complete,
             "seconds": round(self._seconds, 1),
             **self._facts,
             "costs": self.costs,

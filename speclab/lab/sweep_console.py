@@ -121,7 +121,7 @@ def predict(
     from speclab.models.catalogue import load_pair
 
     check_ends(json_to, keep, allow_busy)
-    heats = tuple(float(_value(text)) for text in listed(temperatures))
+    heats = tuple(float(_number(text)) for text in listed(temperatures))
     if recommend is not None:
         from speclab.lab.recommend import Recommending, RecommendPlan
 
@@ -167,7 +167,7 @@ def ladder(
     check_ends(json_to, keep, allow_busy)
     plan = LadderPlan(
         rungs=listed(rungs),
-        gammas=tuple(int(_value(text)) for text in listed(gammas)),
+        gammas=tuple(int(_number(text, whole=True)) for text in listed(gammas)),
         temperature=temperature,
         num_prompts=prompts,
         max_new_tokens=max_new_tokens,
@@ -245,6 +245,18 @@ def _value(text: str) -> float | int | str:
     return text
 
 
+def _number(text: str, *, whole: bool = False) -> float:
+    """Return the number that a text is.
+
+    Raises:
+        BadInput: if it is none, or none of the kind that is wanted.
+    """
+    value = _value(text)
+    if isinstance(value, str) or (whole and value % 1):
+        raise BadInput(f"{text!r} is no {'whole number' if whole else 'number'}.")
+    return value
+
+
 # --- tables ---------------------------------------------------------------------------------------
 
 
@@ -317,7 +329,7 @@ def print_ladder(report: Mapping[str, Any]) -> None:
 def print_batches(report: Mapping[str, Any]) -> None:
     """Print the cost of passes by batch, and where three drafts stop helping."""
     from speclab.core.theory import expected_tokens
-    from speclab.lab.batch_passes import speed_by_batch, stops_helping_at
+    from speclab.lab.batch_passes import speed_by_batch, stops_helping_at, whole_batches
 
     rows = [
         (batch, f"{1e3 * row['1']:.2f}", *(f"{each / row['1']:.2f}" for each in row.values()))
@@ -326,6 +338,9 @@ def print_batches(report: Mapping[str, Any]) -> None:
     ]
     tokens = [f"v({n})" for n in report["plan"]["tokens"]]
     _print(report, ("batch", "ms for one token", *tokens), rows)
+    if not whole_batches(report):
+        say("No batch was measured to its end.")
+        return
     for alpha in (0.6, 0.8, 0.9):
         speeds = speed_by_batch(report, lambda gamma, a=alpha: expected_tokens(a, gamma))
         end = stops_helping_at(speeds)
@@ -349,6 +364,9 @@ def print_recommendation(report: Mapping[str, Any]) -> None:
     ]
     _print(report, ("setting", "tau", "round", "predicted (95 %)", "fitted on"), rows)
     best = report["best"]
+    if not (report["candidates"] or report.get("complete", True)):
+        say("Nothing was measured, so nothing is recommended.")
+        return
     say(
         f"Recommended: {best['label']}, predicted {best['predicted']['speedup']:.2f}"
         if best

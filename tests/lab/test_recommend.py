@@ -67,8 +67,10 @@ def test_a_real_pair_gets_a_recommendation(pocket) -> None:
     work = Recommending(
         pocket, "draft-model", RecommendPlan(num_prompts=2, max_new_tokens=10, passes=1)
     )
+    assert not work.report()["complete"]
     assert list(work) == [(1, 2), (2, 2)]
     report = work.report()
+    assert report["complete"]
     assert json.loads(json.dumps(report)) == report
     assert {each["gamma"] for each in report["candidates"]} == set(range(1, 9))
     first = report["candidates"][0]

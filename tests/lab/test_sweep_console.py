@@ -114,6 +114,19 @@ def test_every_report_has_a_table(capsys) -> None:
     assert "1.10" in shown.out
 
 
+def test_what_was_stopped_before_anything_was_measured_claims_nothing(capsys) -> None:
+    facts = {"pair": "p", "dtype": "d", "device": "cpu", "threads": 1, "seconds": 0.0}
+    sweep_console.print_batches(
+        {**facts, "kind": "batch", "plan": {"tokens": [1, 2]}, "draft_s": {}, "target_s": {"1": {}}}
+    )
+    stopped = {"kind": "recommendation", "complete": False, "candidates": [], "best": None}
+    sweep_console.print_recommendation({**facts, **stopped})
+    shown = capsys.readouterr()
+    assert "gains" not in shown.err and "Recommended" not in shown.err
+    assert "No batch was measured" in shown.err and "Nothing was measured" in shown.err
+    assert shown.out.count("stopped early") == 1
+
+
 def test_ctrl_c_keeps_what_was_measured(capsys) -> None:
     def interrupted():
         yield "1 of 2"
@@ -186,6 +199,9 @@ def test_bad_values_are_refused_before_anything_is_loaded() -> None:
         (lambda: sweep(axis="temperature", values="nan"), "finite"),
         (lambda: predict(prompts=1), "num_prompts"),
         (lambda: ladder(rungs="attic"), "attic"),
+        (lambda: ladder(gammas="1,two"), "'two' is no whole number"),
+        (lambda: ladder(gammas="1.5"), "'1.5' is no whole number"),
+        (lambda: predict(temperatures="0,hot"), "'hot' is no number"),
     ):
         with pytest.raises(BadInput, match=word):
             call()
