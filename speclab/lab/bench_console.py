@@ -53,7 +53,7 @@ def bench(
     from speclab.lab.bench import BenchPlan, run_bench
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy)
     for name, value, most in (
         ("repeats", repeats, MOST_REPEATS),
         ("prompts", prompts, MOST_PROMPTS),

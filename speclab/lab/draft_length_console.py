@@ -35,7 +35,7 @@ def draft_length(
     from speclab.lab.draft_length_table import report_path, run_table, usual_plan
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy)
     plan = with_given(
         usual_plan(pair),
         num_prompts=prompts,

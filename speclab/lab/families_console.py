@@ -51,7 +51,7 @@ def families(
     from speclab.lab.families import run_families, usual_plan
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy, usual=not methods)
     for name, value, least, most in (
         ("prompts", prompts, 1, MOST_PROMPTS),
         ("sampled_prompts", sampled_prompts, 0, MOST_PROMPTS),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from speclab.core.errors import BadInput
 from speclab.lab.options import (
     DeviceOption,
     DtypeOption,
@@ -16,7 +17,7 @@ from speclab.lab.options import (
     ReadmeOption,
     with_given,
 )
-from speclab.lab.terminal import check_place, deliver, say, show
+from speclab.lab.terminal import check_ends, deliver, say, show
 
 
 def heads(
@@ -31,11 +32,13 @@ def heads(
     dtype: DtypeOption = None,
     json_to: JsonOption = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Write the table that page and README show.")
+        bool,
+        typer.Option("--keep", help="Write the table that page and README show; quiet machine."),
     ] = False,
     readme: ReadmeOption = False,
 ) -> None:
     """Measure every drafting method of a target in one run: chains, trees, trained heads."""
+    from speclab.lab.calibration import QuietMachine
     from speclab.lab.head_files import report_path
     from speclab.lab.head_report import print_heads, write_readme
 
@@ -46,7 +49,7 @@ def heads(
     from speclab.lab.head_table import run_heads
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
+    check_ends(json_to, keep, pair)
     plan = with_given(
         usual_plan(pair),
         num_prompts=prompts,
@@ -55,5 +58,13 @@ def heads(
         sampled_repeats=sampled_repeats,
     )
     loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
+    quiet = QuietMachine(loaded, allow_busy=not keep)
+    quiet.before()
     report = run_heads(loaded, plan, progress=say)
+    try:
+        calibration = quiet.after()
+    except BadInput:  # not kept, but shown
+        deliver(report, json_to, None, print_heads)
+        raise
+    report |= {"busy": calibration["busy"], "calibration": calibration}
     deliver(report, json_to, report_path(pair) if keep else None, print_heads)

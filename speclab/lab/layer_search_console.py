@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from speclab.core.errors import BadInput
 from speclab.lab.options import DeviceOption, DtypeOption, JsonOption, PairOption, with_given
-from speclab.lab.terminal import check_place, deliver, say, show
+from speclab.lab.terminal import check_ends, deliver, say, show
 
 
 def search_layers(
@@ -28,12 +27,10 @@ def search_layers(
 ) -> None:
     """Search which attentions and MLPs draft-and-verify should skip; Ctrl-C keeps the best."""
     from speclab.lab.layer_search import run_search, usual_plan
-    from speclab.models.catalogue import PAIRS, load_pair
+    from speclab.models.catalogue import load_pair
     from speclab.models.skips import FOLDER
 
-    check_place(json_to)
-    if keep and pair not in PAIRS:
-        raise BadInput(f"{pair} is no pair of the catalogue.", "Leave --keep out.")
+    check_ends(json_to, keep, pair)
     plan = with_given(
         usual_plan(pair), texts=texts, tokens=tokens, evaluations=evaluations, seed=seed
     )

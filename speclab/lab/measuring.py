@@ -20,7 +20,6 @@ from speclab.lab.bench import (
     thread_count,
     time_ours,
 )
-from speclab.lab.bench_prompts import check_fits as check_fits
 from speclab.lab.head_numbers import DIGITS, Measured, row
 from speclab.lab.head_plan import Setting
 from speclab.lab.labels import parse_label

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from speclab.core.errors import BadInput
 from speclab.lab.options import (
     DeviceOption,
     DtypeOption,
@@ -16,7 +15,7 @@ from speclab.lab.options import (
     PairOption,
     with_given,
 )
-from speclab.lab.terminal import check_place, deliver, say
+from speclab.lab.terminal import check_ends, deliver, say
 
 SHORT = {
     "iid": "i.i.d.",
@@ -46,9 +45,7 @@ def multi_draft(
     from speclab.lab.multi_draft import MultiDraftMeasurement, MultiDraftPlan, report_path
     from speclab.models.catalogue import load_pair
 
-    check_place(json_to)
-    if keep and (families or temperature is not None or top_k is not None):
-        raise BadInput("--keep goes with the usual families and laws.", "Leave these options out.")
+    check_ends(json_to, keep, pair, usual=not families and temperature is None and top_k is None)
     plan = with_given(
         MultiDraftPlan(),
         families=tuple(families) if families else None,

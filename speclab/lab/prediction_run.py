@@ -20,7 +20,7 @@ from typing import Any
 
 from speclab.core.errors import BadInput
 from speclab.core.laws import Sampling
-from speclab.lab.bench import measure_costs
+from speclab.lab.bench_prompts import check_fits
 from speclab.lab.head_numbers import Measured
 from speclab.lab.head_plan import reason_against
 from speclab.lab.head_table import branching
@@ -31,13 +31,13 @@ from speclab.lab.measuring import (
     Stopped,
     Unit,
     check_bounds,
-    check_fits,
     machine_facts,
     measure,
     never,
     plain_types,
     point_of,
 )
+from speclab.lab.pass_costs import measure_costs
 from speclab.lab.prediction import Key, compare, fit, median_error
 from speclab.lab.round_costs import verify_curves
 from speclab.lab.sweep_prompts import halves, prompts_of

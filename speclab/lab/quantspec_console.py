@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from speclab.core.errors import BadInput
-from speclab.lab.terminal import check_place, say, whole_between, write_json
+from speclab.lab.terminal import check_ends, deliver, say, whole_between
 
 MOST_PROMPTS, MOST_NEW_TOKENS = 24, 1024
 SHOWN_CONTEXTS = (1024, 4096, 16384, 32768, 131072)
@@ -35,7 +35,7 @@ def quantspec(
     """Measure QuantSpec's acceptance, count its bytes, model its speed; here it is not faster."""
     from speclab.lab.quantspec import DEVICES, load_both, report_path, run_quantspec, usual_plan
 
-    check_place(json_to)
+    check_ends(json_to, keep, pair)
     if hardware not in DEVICES:
         raise BadInput(
             f"There is no {hardware!r} in the report.", f"Choose one of {', '.join(DEVICES)}."
@@ -56,11 +56,8 @@ def quantspec(
     plan = dataclasses.replace(usual_plan(pair), **changed)
     pairs = load_both(pair, device=device, dtype=dtype, progress=say)
     report = run_quantspec(pairs, plan, progress=say)
-    for place in (json_to, str(report_path(pair)) if keep else None):
-        if place is not None:
-            write_json(report, place)
-    if json_to != "-":
-        print_quantspec(report, hardware)
+    kept_at = report_path(pair) if keep else None
+    deliver(report, json_to, kept_at, lambda found: print_quantspec(found, hardware))
 
 
 def print_quantspec(report: Mapping[str, Any], hardware: str) -> None:

@@ -63,9 +63,16 @@ def sweep(
     """Vary one thing and measure methods beside plain decoding at every value."""
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy)
     if axis == BATCH:
         from speclab.lab.batch_passes import BatchPasses
+
+        if (values, methods, prompts, temperature) != (None, None, None, None):
+            raise BadInput(
+                "A sweep of batches times raw passes: it takes no values, methods, prompts or "
+                "temperature.",
+                "Leave these options out.",
+            )
 
         loaded = load_pair(pair, device=device, dtype=dtype, progress=say)
         batches, quiet = BatchPasses(loaded), QuietMachine(loaded, allow_busy)
@@ -120,9 +127,11 @@ def predict(
     """Let one half of the prompts predict the speedup on the other half, and compare."""
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy)
     heats = tuple(float(_number(text)) for text in listed(temperatures))
     if recommend is not None:
+        if keep:
+            raise BadInput("A recommendation is not kept.", "Leave --keep out and use --json.")
         from speclab.lab.recommend import Recommending, RecommendPlan
 
         wanted = RecommendPlan(temperature=heats[0] if heats else 0.0)
@@ -164,7 +173,7 @@ def ladder(
     from speclab.lab.draft_ladder import Ladder, LadderPlan
     from speclab.models.catalogue import load_pair
 
-    check_ends(json_to, keep, allow_busy)
+    check_ends(json_to, keep, pair, allow_busy=allow_busy)
     plan = LadderPlan(
         rungs=listed(rungs),
         gammas=tuple(int(_number(text, whole=True)) for text in listed(gammas)),

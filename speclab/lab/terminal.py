@@ -98,15 +98,29 @@ def check_place(place: str | None) -> None:
         )
 
 
-def check_ends(json_to: str | None, keep: bool, allow_busy: bool) -> None:
+def check_ends(
+    json_to: str | None, keep: bool, pair: str, *, allow_busy: bool = False, usual: bool = True
+) -> None:
     """Refuse, before any work is done, what could not be written or should not be kept.
+
+    Args:
+        json_to, keep, pair, allow_busy: the options. usual: whether the report will be the whole
+            one that pages show under that name.
 
     Raises:
         BadInput: naming the file or the options.
     """
-    if keep and allow_busy:
-        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
+    from speclab.models.catalogue import PAIRS
+
     check_place(json_to)
+    if not keep:
+        return
+    if allow_busy:
+        raise BadInput("--keep and --allow-busy exclude each other.", "Keep quiet machines' only.")
+    if pair not in PAIRS:
+        raise BadInput(f"{pair} is no pair of the catalogue.", "Leave --keep out and use --json.")
+    if not usual:
+        raise BadInput("--keep goes with the usual methods.", "Leave --keep out and use --json.")
 
 
 def deliver(
@@ -117,6 +131,8 @@ def deliver(
 ) -> None:
     """Write a report where it is wanted; print its tables unless standard output has the JSON.
 
+    The file of the pages comes last and whole or not at all.
+
     Args:
         report: JSON types. json_to: a file, "-" for standard output, or None.
         kept_at: the file that the pages read; None: not kept. print_report: prints the tables.
@@ -124,11 +140,14 @@ def deliver(
     Raises:
         BadInput: if it cannot be written.
     """
-    for place in (json_to, kept_at):
-        if place is not None:
-            write_json(report, str(place))
+    if json_to is not None:
+        write_json(report, json_to)
     if json_to != "-":
         print_report(report)
+    if kept_at is not None:
+        unfinished = kept_at.with_suffix(".part")
+        write_json(report, str(unfinished))
+        unfinished.replace(kept_at)
 
 
 def read_prompt(place: Path) -> str:

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from speclab.core.laws import Sampling
+from speclab.core.needs import CHAIN_WORDS, chain_words
 from speclab.core.protocols import DraftKit, LocalText, MethodCard, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.methods.self_drafting import (
-    CHAIN_WORDS,
     DRAFT_TEMPERATURE,
     SelfDraftRun,
-    chain_words,
     draft_sampling,
     length_param,
     target_of,

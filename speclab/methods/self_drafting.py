@@ -8,8 +8,6 @@ from typing import cast
 
 from speclab.core.errors import UnsupportedModel
 from speclab.core.laws import Law, Row, Sampling
-from speclab.core.needs import CHAIN_WORDS as CHAIN_WORDS
-from speclab.core.needs import chain_words as chain_words
 from speclab.core.protocols import DraftKit, Feedback, LocalText, Param, Proposal, Room
 from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence

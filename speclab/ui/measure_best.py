@@ -22,7 +22,7 @@ from speclab.lab.published import TABLES, PublishedTable
 from speclab.ui.backend import Lab
 from speclab.ui.heads_tree import joined
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
-from speclab.ui.measure_reports import pair_title, reports, where
+from speclab.ui.measure_reports import day_of, pair_title, reports, where
 from speclab.ui.prove_panel import Reply
 from speclab.ui.prove_running import Message, Work
 from speclab.ui.running import StopFlag
@@ -98,7 +98,7 @@ def _starts(lab: Lab, lang: str) -> Iterator[Reply]:
             title = MEASURE[lang]["best_run"].format(
                 pair=f"{pair_title(lab, report['pair'], lang)} {report['dtype']}",
                 method=f"γ = {gamma}, T = {temperature:g}",
-                date=report["created"][:10],
+                date=day_of(report),
             )
             yield {
                 "name": f"{name}/{label}/{temperature}",

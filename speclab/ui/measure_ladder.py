@@ -9,6 +9,7 @@ from speclab.figures.sweep import ladder_map, ladder_speeds
 from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import read_number, read_pair, say
 from speclab.ui.measure_reports import (
+    day_of,
     interval,
     pair_title,
     recorded,
@@ -41,7 +42,7 @@ def options(lab: Lab, lang: str) -> Reply:
             if name in ("pocket", "smollm2-135m")
         ],
         "recorded": [
-            [name, f"{pair_title(lab, report['pair'], lang)}, {report['created'][:10]}"]
+            [name, f"{pair_title(lab, report['pair'], lang)}, {day_of(report)}"]
             for name, report in saved.items()
         ],
         "limit": words["ladder_limit"].format(s=f"{LIMIT_S:.0f}"),

@@ -9,6 +9,7 @@ from speclab.figures.sweep import MOST_NAMED, predicted_against_measured, predic
 from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
 from speclab.ui.measure_reports import (
+    day_of,
     interval,
     label_text,
     method_title,
@@ -47,7 +48,7 @@ def options(lab: Lab, lang: str) -> Reply:
         "methods": method_choices(lab, lang),
         "chosen": list(USUAL_METHODS),
         "recorded": [
-            [name, f"{pair_title(lab, report['pair'], lang)}, {report['created'][:10]}"]
+            [name, f"{pair_title(lab, report['pair'], lang)}, {day_of(report)}"]
             for name, report in saved.items()
         ],
         "limit": words["predict_limit"].format(s=f"{LIMIT_S:.0f}"),

@@ -57,8 +57,13 @@ def where(report: Mapping[str, Any], lang: str) -> str:
         processor=report.get("processor") or report.get("device", "–"),
         threads=report.get("threads", "–"),
         dtype=report.get("dtype", "–"),
-        date=str(report.get("created", ""))[:10],
+        date=day_of(report),
     )
+
+
+def day_of(report: Mapping[str, Any]) -> str:
+    """Return the day a report was made; empty where it does not say."""
+    return str(report.get("created", ""))[:10]
 
 
 def pair_title(lab: Lab, name: str, lang: str) -> str:

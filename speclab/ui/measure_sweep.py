@@ -16,6 +16,7 @@ from speclab.lab.sweep_axes import AXES, axis_named
 from speclab.ui.backend import Lab, work_limit_s
 from speclab.ui.measure_panel import pair_choices, read_number, read_pair, say
 from speclab.ui.measure_reports import (
+    day_of,
     interval,
     method_title,
     pair_title,
@@ -77,7 +78,7 @@ def _recorded_title(lab: Lab, report: Mapping[str, Any], lang: str) -> str:
     return words["sweep_recorded_title"].format(
         axis=words[f"sweep_axis_{report['axis']}"],
         pair=pair_title(lab, report["pair"], lang),
-        date=report["created"][:10],
+        date=day_of(report),
     )
 
 

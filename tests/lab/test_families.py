@@ -319,7 +319,10 @@ def test_the_command_runs_and_writes(pair, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("speclab.lab.head_files.BENCHMARKS", tmp_path)
     monkeypatch.setattr(families, "QuietMachine", Still)
     place = tmp_path / "out.json"
-    words = ["families", "--pair", "cycle", "--methods", "prompt-lookup", "--prompts", "1"]
+    monkeypatch.setattr("speclab.models.catalogue.PAIRS", {"cycle": pair})
+    plan = families.FamilyPlan(methods=("prompt-lookup",))
+    monkeypatch.setattr(families, "PLANS", {"cycle": plan})
+    words = ["families", "--pair", "cycle", "--prompts", "1"]
     more = ["--sampled-prompts", "0", "--max-new-tokens", "6", "--keep", "--json", str(place)]
     done = CliRunner().invoke(app, [*words, *more])
     assert done.exit_code == 0, done.output

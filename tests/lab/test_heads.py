@@ -361,6 +361,10 @@ def test_the_command_runs_and_writes(pair: Pair, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("speclab.models.catalogue.load_pair", lambda name, **options: pair)
     monkeypatch.setattr("speclab.lab.head_files.BENCHMARKS", tmp_path)
     monkeypatch.setattr("speclab.lab.head_plan.PLANS", {"tiny": PLAN})
+    monkeypatch.setattr("speclab.models.catalogue.PAIRS", {"tiny": pair})
+    monkeypatch.setattr("speclab.lab.calibration.complaints", lambda state: [])
+    monkeypatch.setattr("speclab.lab.calibration.drifted", lambda before, after: [])
+    monkeypatch.setattr("speclab.lab.calibration.BUSY_CORES", 1e9)
     place = tmp_path / "out.json"
     words = ["heads", "--pair", "tiny", "--prompts", "1", "--sampled-repeats", "0", "--keep"]
     done = CliRunner().invoke(app, [*words, "--json", str(place)])
@@ -370,3 +374,13 @@ def test_the_command_runs_and_writes(pair: Pair, tmp_path, monkeypatch) -> None:
     assert written["num_prompts"] == 1 and {line["temperature"] for line in written["rows"]} == {
         0.0
     }
+    assert written["busy"] is False
+
+    def busy(before: object, after: object) -> list[str]:
+        return ["a fixed product takes 9 times what it took before"]
+
+    monkeypatch.setattr("speclab.lab.calibration.drifted", busy)
+    kept = (tmp_path / "heads-tiny.json").read_text(encoding="utf-8")
+    refused = CliRunner().invoke(app, [*words, "--max-new-tokens", "4"])
+    assert "9 times" in str(refused.exception) and "medusa" in refused.output
+    assert (tmp_path / "heads-tiny.json").read_text(encoding="utf-8") == kept

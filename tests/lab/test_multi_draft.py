@@ -105,7 +105,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(place.read_text())["plan"]["families"] == ["story"]
 
 
-@pytest.mark.parametrize("pair", ["pocket"])
+@pytest.mark.parametrize("pair", ["pocket", "smollm2-135m"])
 def test_the_kept_reports_are_whole(pair: str) -> None:
     kept = json.loads(report_path(pair).read_text(encoding="utf-8"))
     assert kept["complete"] and kept["pair"] == pair and kept["largest_violation"] < 1e-9
