@@ -263,6 +263,8 @@ def train(
 
     if recipe not in RECIPES:
         raise BadInput(f"There is no recipe {recipe!r}.", f"Recipes: {', '.join(RECIPES)}.")
+    about = (RECIPES[recipe].__doc__ or recipe).splitlines()[0]
+    say(f"{about} Checkpoints and logs are in runs/.")
     RECIPES[recipe](output, resume, target)
 
 

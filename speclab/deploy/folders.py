@@ -53,6 +53,7 @@ def export_folder(
             f"There is nothing called {kind!r} to export.", f"Choose of {', '.join(METHODS_OF)}."
         )
     from speclab.models.heads.export import check_empty
+    from speclab.models.heads.files import let_others_read
 
     entry = pair_entry(pair)
     check_empty(output)
@@ -66,6 +67,7 @@ def export_folder(
     else:
         _copy_head(kind, pair, output, target, say)
     (output / "README.md").write_text(readme, encoding="utf-8")
+    let_others_read(output)
     return sorted(path for path in output.rglob("*") if path.is_file())
 
 

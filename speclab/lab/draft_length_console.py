@@ -17,7 +17,7 @@ from speclab.lab.options import (
     PromptsOption,
     with_given,
 )
-from speclab.lab.terminal import check_ends, deliver, say
+from speclab.lab.terminal import busy_lines, check_ends, deliver, say
 
 
 def draft_length(
@@ -79,6 +79,8 @@ def print_table(report: Mapping[str, Any]) -> None:
             f"{against:.2f} ({least:.2f}–{most:.2f})",
         )
     console.print(table)
+    for line in busy_lines(report):
+        console.print(line)
     for row in report["hindsight"]:
         gamma = row["best_constant"]
         console.print(

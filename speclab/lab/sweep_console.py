@@ -22,7 +22,7 @@ from speclab.lab.options import (
     PairOption,
     TemperatureOption,
 )
-from speclab.lab.terminal import check_ends, deliver, listed, say
+from speclab.lab.terminal import busy_lines, check_ends, deliver, listed, say, show
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "assets" / "benchmarks"
 BATCH = "batch"
@@ -213,21 +213,30 @@ def _finish(
     quiet.before()
     failure: SpeclabError | None = None
     state: dict[str, Any] = {}
+    quiet_to_the_end = False
     try:
         for line in news:
             say(line)
             quiet.during()
         calibration = quiet.after()
         state = {"busy": calibration["busy"], "calibration": calibration}
+        quiet_to_the_end = not calibration["busy"]
     except KeyboardInterrupt:
         say("Stopped; what was measured is shown.")
+        state = {"busy": bool(quiet.found), "calibration": {"complaints": list(quiet.found)}}
     except SpeclabError as error:
         failure = error
     report = {**work.report(), **state}
-    kept = keep and report["complete"] and report.get("busy") is False
+    kept = keep and report["complete"] and quiet_to_the_end
     if keep and not kept:
         say("Not kept: only whole reports of a quiet machine are.")
-    deliver(report, json_to, kept_path(report) if kept else None, print_report)
+
+    def print_all(report: Mapping[str, Any]) -> None:
+        print_report(report)
+        for line in busy_lines(report):
+            show(line)
+
+    deliver(report, json_to, kept_path(report) if kept else None, print_all)
     if failure is not None:
         raise failure
 
@@ -298,13 +307,14 @@ def print_prediction(report: Mapping[str, Any]) -> None:
         (
             row["label"],
             f"{row['temperature']:g}",
+            str(1 + row["fold"]),
             _ranged(row["measured"], "speedup"),
             f"{row['predicted']['speedup']:.2f}",
             *(f"{row['error'][kind]:+.0%}" for kind in ("positions", "iid", "formula")),
         )
         for row in report["rows"]
     ]
-    head = ("method", "T", "measured (95 %)", "predicted", "error", "from alpha", "formula")
+    head = ("method", "T", "half", "measured (95 %)", "predicted", "error", "from alpha", "formula")
     _print(report, head, rows)
     for name, errors in {"all": report["median_error"], **report["by_method"]}.items():
         found = ", ".join(

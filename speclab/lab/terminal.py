@@ -150,6 +150,17 @@ def deliver(
         unfinished.replace(kept_at)
 
 
+def busy_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return what to print below a report of a busy machine; nothing for a quiet one's."""
+    if not report.get("busy"):
+        return []
+    complaints = (report.get("calibration") or {}).get("complaints", ())
+    return [
+        "On a BUSY machine: not for the record.",
+        *(f"busy: {complaint}" for complaint in complaints),
+    ]
+
+
 def read_prompt(place: Path) -> str:
     """Return the text of a file.
 

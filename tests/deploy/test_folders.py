@@ -43,6 +43,11 @@ def test_the_generated_program_runs_on_the_exported_pair(exported: Path, capsys)
     assert said.startswith("4 constant 0.0\n") and "Once upon a time" in said
 
 
+def test_weights_can_be_read_by_an_engine_of_another_user(exported: Path) -> None:
+    weights = list(exported.rglob("*.safetensors"))
+    assert len(weights) >= 4 and all(path.stat().st_mode & 0o044 == 0o044 for path in weights)
+
+
 def test_models_keep_their_weights_and_older_readers_find_their_names(exported: Path) -> None:
     for kind in ("draft", "target"):
         source, folder = ASSETS / "pocket" / kind, exported / kind

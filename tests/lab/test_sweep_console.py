@@ -12,6 +12,7 @@ import pytest
 from speclab.core.errors import BadInput, UnsupportedModel
 from speclab.lab import sweep_console
 from speclab.lab.sweep_console import kept_path, ladder, predict, sweep
+from speclab.lab.terminal import busy_lines
 
 SMALL: dict[str, Any] = {
     **{"prompts": 2, "max_new_tokens": 4, "json_to": "-", "device": "cpu"},
@@ -25,6 +26,7 @@ class Quiet:
 
     def __init__(self, busy: bool = False, refuses: bool = False) -> None:
         self.busy, self.refuses, self.calls = busy, refuses, []
+        self.found = ["a pass takes 3 times its fastest"] if busy else []
 
     def before(self) -> None:
         self.calls.append("before")
@@ -134,7 +136,18 @@ def test_ctrl_c_keeps_what_was_measured(capsys) -> None:
 
     finish(interrupted(), whole=False)
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == Work(False).report() and "Stopped" in shown.err
+    state = {"busy": False, "calibration": {"complaints": []}}
+    assert json.loads(shown.out) == {**Work(False).report(), **state} and "Stopped" in shown.err
+    finish(interrupted(), whole=False, quiet=Quiet(busy=True))
+    stopped = json.loads(capsys.readouterr().out)
+    assert stopped["busy"] is True and "3 times" in stopped["calibration"]["complaints"][0]
+
+
+def test_a_table_of_a_busy_machine_says_so() -> None:
+    report = {"busy": True, "calibration": {"complaints": ["others use 2 cores"]}}
+    assert busy_lines(report)[0].startswith("On a BUSY machine")
+    assert busy_lines(report)[1] == "busy: others use 2 cores"
+    assert busy_lines({"busy": False}) == busy_lines({}) == []
 
 
 def test_an_error_on_the_way_is_raised_after_writing(capsys) -> None:

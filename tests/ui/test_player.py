@@ -240,6 +240,22 @@ def test_guess_hides_the_verdict_until_answered(player) -> None:
 
 
 @pytest.mark.browser
+def test_keys_work_before_anything_has_the_focus_and_leave_scrolling_to_the_page(player) -> None:
+    trace = chain_trace(60)
+    page = player(load_message(trace))
+    last = str(len(trace.rounds) - 1)
+    assert page.evaluate("document.activeElement === document.body")
+    page.keyboard.press("?")
+    assert page.locator(".keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator(".keys").is_visible()
+    page.keyboard.press("Home")
+    assert page.locator("#host").get_attribute("data-round") == last
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#host").get_attribute("data-round") == str(len(trace.rounds) - 2)
+
+
+@pytest.mark.browser
 def test_keyboard_has_one_tab_stop_and_moves(player) -> None:
     trace = chain_trace(60)
     page = player(load_message(trace))

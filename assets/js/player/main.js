@@ -141,7 +141,7 @@ element.addEventListener('focusout', (event) => {
 
 const TREE_KEYS = new Set(['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'Enter', ' ']);
 
-element.addEventListener('keydown', (event) => {
+function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target, inRounds = ui.rounds.contains(target), key = event.key, member = target.closest('.tree-svg .node');
   if (member && TREE_KEYS.has(key)) {
@@ -158,6 +158,14 @@ element.addEventListener('keydown', (event) => {
   event.stopPropagation();
   run();
   if (inRounds) tokenNodes.get(keyOf(view.focus))?.focus({preventScroll: true});
+}
+
+element.addEventListener('keydown', onKey);
+
+// Nothing has the focus on a fresh page, nor after a click on a token: keys that scroll stay the page's.
+const PAGE_KEYS = new Set(['ArrowLeft', 'ArrowRight', '?', 'Escape']);
+document.addEventListener('keydown', (event) => {
+  if (event.target === document.body && PAGE_KEYS.has(event.key) && element.offsetParent) onKey(event);
 });
 
 function refresh(message) {

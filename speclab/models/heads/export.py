@@ -20,6 +20,7 @@ from speclab.core.errors import BadInput
 from speclab.models.heads.files import (
     MANIFEST,
     WEIGHTS,
+    let_others_read,
     read_config,
     read_manifest,
     read_tensors,
@@ -79,6 +80,7 @@ def export_head(kind: str, source: Path, output: Path, target: Any | None = None
             torch.save(tensors, path)
         else:
             save_file(tensors, path, metadata={"format": "pt"})
+    let_others_read(output)
     config = read_config(source)
     if kind in ARCHITECTURES:
         config["architectures"] = [ARCHITECTURES[kind]]

@@ -57,6 +57,15 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return out
 
 
+def let_others_read(folder: Path) -> None:
+    """Give the weights of a folder the rights of ordinary files: an engine may run as someone else.
+
+    safetensors writes files that only their owner can read.
+    """
+    for path in folder.rglob("*.safetensors"):
+        path.chmod(0o644)
+
+
 def _weight_files(folder: Path) -> list[Path]:
     for pattern in ("*.safetensors.index.json", "*.bin.index.json"):
         for index in sorted(folder.glob(pattern)):
