@@ -188,7 +188,7 @@ def ladder_map(report: Mapping[str, Any], *, words: Words, names: Mapping[str, s
             "y": [rung["acceptance_rate"] for rung in rungs],
             "text": [names.get(rung["kind"], rung["kind"]) for rung in rungs],
             "mode": "markers+text",
-            "textposition": [_beside(rung, place, widest) for place, rung in enumerate(rungs)],
+            "textposition": [_beside(rung, rungs, widest) for rung in rungs],
             "cliponaxis": False,
             "marker": {"color": "--target", "symbol": "circle", "size": 12},
             "name": words["rung"],
@@ -201,10 +201,12 @@ def ladder_map(report: Mapping[str, Any], *, words: Words, names: Mapping[str, s
     return figure
 
 
-def _beside(rung: Mapping[str, Any], place: int, widest: float) -> str:
-    """Return where a rung's name stands: neighbours by turns above and below, none outside."""
-    side = "left" if rung["cost_ratio"] > 0.7 * widest else "right"
-    return f"{'bottom' if place % 2 else 'top'} {side}"
+def _beside(rung: Mapping[str, Any], rungs: Sequence[Point], widest: float) -> str:
+    """Return where a rung's name stands: above the highest of its neighbours, else below."""
+    cost, rate = rung["cost_ratio"], rung["acceptance_rate"]
+    near = [each for each in rungs if abs(each["cost_ratio"] - cost) < 0.15 * widest]
+    highest = rate < 0.95 and all(each["acceptance_rate"] <= rate for each in near)
+    return f"{'top' if highest else 'bottom'} {'left' if cost > 0.7 * widest else 'right'}"
 
 
 def ladder_speeds(report: Mapping[str, Any], *, words: Words, names: Mapping[str, str]) -> Figure:

@@ -142,6 +142,13 @@ def test_the_ladder_is_drawn_both_ways() -> None:
     curve, rungs = ladder_map(LADDER, words=WORDS, names={"bigram": "table"})["data"]
     assert curve["name"] == "S = 1" and rungs["text"] == ["table", "target"]
     assert rungs["x"] == [0.01, 1.0] and rungs["y"] == [0.2, 1.0]
+    assert rungs["textposition"] == ["top right", "bottom left"]
+    crowded = {
+        **LADDER,
+        "rungs": [{**LADDER["rungs"][0], "acceptance_rate": 0.3}, *LADDER["rungs"]],
+    }
+    named = ladder_map(crowded, words=WORDS, names={})["data"][-1]["textposition"]
+    assert named == ["top right", "bottom right", "bottom left"]
     bars, line = ladder_speeds(LADDER, words=WORDS, names={})["data"]
     assert bars["y"] == [1.2, 0.6] and line["y"] == [0.2, 1.0] and bars["text"] == ["γ 2", "γ 2"]
 
