@@ -10,6 +10,7 @@ from speclab.core.errors import BadInput
 from speclab.lab import head_files
 from speclab.lab.head_report import ranged
 from speclab.lab.readme_part import Part, markdown_table
+from speclab.lab.terminal import complaint_lines
 
 PART = Part(name="bench", command="python -m speclab bench --readme")
 VERSIONS = (1, 2)
@@ -300,7 +301,7 @@ def print_report(report: Report) -> None:
         console.print(table)
     for line in (fastest(report), *reference_lines(report)):
         console.print(line.replace("`", ""))
-    for complaint in report.get("calibration", {}).get("complaints", ()):
-        console.print(f"busy: {complaint}")
+    for line in complaint_lines(report):
+        console.print(line)
     if "memo" in report:
         console.print(f"memo session: {report['memo']}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from speclab.core.errors import BadInput
 from speclab.lab import head_files
 from speclab.lab.families import SCHEMA_VERSION
 from speclab.lab.readme_part import Part, markdown_table
+from speclab.lab.terminal import complaint_lines
 
 PART = Part(name="families", command="python -m speclab families --readme")
 BASELINE = "autoregressive"
@@ -226,13 +227,9 @@ def print_families(report: Report) -> None:
         console.print(table)
         for line in (fastest(report, temperature), losing(report, temperature)):
             console.print(line.replace("`", ""))
-    for line in (*skipped_lines(report), *_complaints(report)):
+    for line in (*skipped_lines(report), *complaint_lines(report)):
         console.print(line.replace("`", ""))
 
 
 def _short_counts(numbers: Row) -> str:
     return count_text(numbers).replace(" copied", "").replace("τ ", "τ").replace("α ", "α")
-
-
-def _complaints(report: Report) -> Sequence[str]:
-    return [f"busy: {complaint}" for complaint in report["calibration"].get("complaints", ())]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from speclab.core.errors import BadInput
+from speclab.lab.options import DeviceOption, JsonOption, with_given
 from speclab.lab.terminal import check_ends, deliver, say, whole_between
 
 MOST_PROMPTS, MOST_NEW_TOKENS = 24, 1024
@@ -25,11 +25,9 @@ def quantspec(
     hardware: Annotated[
         str, typer.Option(help="Modelled speeds of: cpu-2, rtx-3090, a100, h100.")
     ] = "a100",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     dtype: Annotated[str | None, typer.Option(help="Default: the pair's.")] = None,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")
-    ] = None,
+    json_to: JsonOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write the report the lab shows.")] = False,
 ) -> None:
     """Measure QuantSpec's acceptance, count its bytes, model its speed; here it is not faster."""
@@ -47,13 +45,12 @@ def quantspec(
     ):
         if value is not None:
             whole_between(name, value, low, high)
-    given = {
-        "num_prompts": prompts,
-        "max_new_tokens": max_new_tokens,
-        "long_context": long_context,
-    }
-    changed = {name: value for name, value in given.items() if value is not None}
-    plan = dataclasses.replace(usual_plan(pair), **changed)
+    plan = with_given(
+        usual_plan(pair),
+        num_prompts=prompts,
+        max_new_tokens=max_new_tokens,
+        long_context=long_context,
+    )
     pairs = load_both(pair, device=device, dtype=dtype, progress=say)
     report = run_quantspec(pairs, plan, progress=say)
     kept_at = report_path(pair) if keep else None

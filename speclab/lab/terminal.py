@@ -154,11 +154,13 @@ def busy_lines(report: Mapping[str, Any]) -> list[str]:
     """Return what to print below a report of a busy machine; nothing for a quiet one's."""
     if not report.get("busy"):
         return []
-    complaints = (report.get("calibration") or {}).get("complaints", ())
-    return [
-        "On a BUSY machine: not for the record.",
-        *(f"busy: {complaint}" for complaint in complaints),
-    ]
+    return ["On a BUSY machine: not for the record.", *complaint_lines(report)]
+
+
+def complaint_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return what the calibration of a report found wrong with the machine, a line each."""
+    complaints = report.get("calibration", {}).get("complaints", ())
+    return [f"busy: {complaint}" for complaint in complaints]
 
 
 def read_prompt(place: Path) -> str:

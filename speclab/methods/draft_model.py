@@ -32,19 +32,13 @@ from speclab.methods.draft_length import (
     DraftLength,
     chain_length,
 )
+from speclab.methods.draft_temperature import draft_temperature_param
 
-DRAFT_MODEL_TEMPERATURE = Param(
-    name="draft_temperature",
-    symbol="T_q",
-    kind="optional_float",
-    default=None,
-    low=0.0,
-    high=2.0,
-    step=0.05,
-    help=LocalText(
+DRAFT_MODEL_TEMPERATURE = draft_temperature_param(
+    LocalText(
         "The draft's own temperature; empty: the target's; 0: greedy draft.",
         "草稿模型自己的温度；留空则与目标相同；0 表示贪心起草。",
-    ),
+    )
 )
 
 

@@ -24,6 +24,7 @@ from speclab.core.protocols import (
 from speclab.core.randomness import Randomness
 from speclab.core.sessions import ModelHandle, Session
 from speclab.core.trees import PENDING, TokenTree
+from speclab.methods.draft_temperature import draft_temperature_param
 
 SiblingKind = Literal["without-replacement", "iid", "top-k"]
 WORDS: dict[str, frozenset[str]] = {
@@ -238,15 +239,8 @@ class DraftTree:
                     "同一位置的候选如何产生：不放回抽取、独立抽取（可能重复），或取最可能的几个。",
                 ),
             ),
-            Param(
-                name="draft_temperature",
-                symbol="T_q",
-                kind="optional_float",
-                default=None,
-                low=0.0,
-                high=2.0,
-                step=0.05,
-                help=LocalText(
+            draft_temperature_param(
+                LocalText(
                     "The draft's own temperature; empty: the target's; 0: the most likely tokens.",
                     "草稿模型自己的温度；留空则与目标相同；0 表示取最可能的词元。",
                 ),

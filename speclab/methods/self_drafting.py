@@ -13,19 +13,13 @@ from speclab.core.randomness import Randomness
 from speclab.core.records import Evidence
 from speclab.core.sessions import LayeredSession, Shallow
 from speclab.core.trees import TokenTree
+from speclab.methods.draft_temperature import draft_temperature_param
 
-DRAFT_TEMPERATURE = Param(
-    name="draft_temperature",
-    symbol="T_q",
-    kind="optional_float",
-    default=None,
-    low=0.0,
-    high=2.0,
-    step=0.05,
-    help=LocalText(
+DRAFT_TEMPERATURE = draft_temperature_param(
+    LocalText(
         "The draft's own temperature; empty: the target's; 0: greedy draft.",
         "草稿自己的温度；留空则与目标相同；0 表示贪心起草。",
-    ),
+    )
 )
 
 
